@@ -1,0 +1,54 @@
+# Foreword. `make up` starts everything on this machine; `make test` runs the whole suite.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+# Tests never see the developer's own state; what they make lies in the clone.
+TEST_ROOT := $(CURDIR)/.foreword
+TEST_ENV := FOREWORD_TEST_CACHE=$(TEST_ROOT)/cache
+
+.PHONY: install up test test-fast lint lock clean help
+
+help:
+	@echo "make up         install what is needed and start the whole stack here"
+	@echo "make test       the whole suite, the real engine included"
+	@echo "make test-fast  the tests that start no engine"
+	@echo "make lint       format, lint, types, import contracts"
+	@echo "make install    just the Python environment (.venv)"
+	@echo "make lock       make the lock files again (needs uv)"
+	@echo "make clean      remove everything that was made in this clone"
+
+install: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed (or PYTHON=/path/to/python3)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is older (set PYTHON=/path/to/python3.11)" >&2; exit 1; }
+	@echo "installing the gateway into $(VENV) (about 2 minutes the first time)…"
+	@[ -x $(VENV)/bin/pip ] || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
+	@$(VENV)/bin/pip install --quiet --no-deps --require-hashes -r requirements.lock \
+		|| { echo "pip could not install requirements.lock; if it is about torch, see 'torch without CUDA' in the README" >&2; exit 1; }
+	@$(VENV)/bin/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+up: install
+	@$(VENV)/bin/foreword up $(UP_ARGS)
+
+test: install
+	$(TEST_ENV) $(VENV)/bin/pytest $(PYTEST_ARGS)
+
+test-fast: install
+	$(TEST_ENV) $(VENV)/bin/pytest -m "not engine" $(PYTEST_ARGS)
+
+lint: install
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+lock:
+	deploy/engine/lock.sh
+	deploy/lock.sh
+
+clean:
+	rm -rf $(VENV) $(TEST_ROOT) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The gateway: HTTP surface, request pipeline, engine client, supervisor, command line."""

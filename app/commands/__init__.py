@@ -1,0 +1,1 @@
+"""The commands that talk to a running gateway over HTTP."""

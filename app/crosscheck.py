@@ -1,0 +1,46 @@
+"""The engine's own count of re-used tokens, followed through its restarts.
+
+The ledger adds up what responses said; this adds up `sglang:cached_tokens_total`. The two should
+agree, and the report prints the difference.
+"""
+
+from datetime import UTC, datetime
+
+import anyio
+import structlog
+
+from app.engine import EngineClient
+from app.errors import EngineError
+from cache.engine_metrics import CounterTrack, EngineDelta, parse_engine_metrics
+from cache.errors import MetricsFormatError
+
+_POLL_S = 15.0
+
+
+class EngineCounters:
+    """A track of one engine's counters, advanced from time to time."""
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._track: CounterTrack | None = None
+        self._log = structlog.get_logger(engine=client.url)
+
+    async def watch(self) -> None:
+        """Advance for ever: what an engine counts between the last look and its end is lost."""
+        while True:
+            await self.advance()
+            await anyio.sleep(_POLL_S if self._track is not None else 1.0)
+
+    async def advance(self) -> EngineDelta | None:
+        """What the engine has counted since the first look; None where it can't be read now."""
+        try:
+            text = await self._client.metrics()
+            snapshot = parse_engine_metrics(text, at=datetime.now(UTC))
+        except EngineError:
+            return None
+        except MetricsFormatError as error:
+            self._log.warning("engine_metrics_unreadable", problem=str(error))
+            return None
+        track = self._track
+        self._track = CounterTrack.start(snapshot) if track is None else track.advance(snapshot)
+        return self._track.total

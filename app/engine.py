@@ -1,0 +1,153 @@
+"""What the gateway asks of an SGLang server, over the pooled upstream client.
+
+Source: SGLang 0.5.23 srt/entrypoints/http_server.py and srt/entrypoints/openai/protocol.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from app.errors import EngineProtocolError, EngineResponseError
+from app.upstream import Headers, Upstream, UpstreamResponse
+from prompts import Message
+
+_JSON: Headers = ((b"content-type", b"application/json"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    """What an engine says of itself.
+
+    `cache_report` tells whether it counts cached tokens in each answer: without
+    `--enable-cache-report` the figure is unknown. `page_tokens` is its `--page-size`.
+    """
+
+    model_path: str
+    tokenizer_path: str
+    served_name: str
+    context_tokens: int
+    page_tokens: int
+    pool_tokens: int | None
+    cache_report: bool
+    tiers: bool
+    version: str
+
+
+class EngineClient:
+    """One engine."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self.url = upstream.url
+        self._upstream = upstream
+
+    async def ready(self) -> bool:
+        """Whether the engine takes requests; cheap enough to poll (2 ms, no token generated)."""
+        response = await self._upstream.send("GET", "/ready")
+        try:
+            await response.read()
+            return response.status == 200
+        finally:
+            response.close()
+
+    async def info(self) -> EngineInfo:
+        """The engine's own settings.
+
+        Raises:
+            EngineProtocolError: it isn't an SGLang server.
+        """
+        raw = orjson.loads(await self._read("GET", "/server_info"))
+        try:
+            return _info(raw)
+        except (KeyError, TypeError, ValueError) as error:
+            raise EngineProtocolError(self.url, f"/server_info lacks {error}") from error
+
+    async def tokenize(self, messages: Sequence[Message]) -> list[int]:
+        """The ids that the engine would make of messages: the ground truth for ours."""
+        body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
+        raw = await self._read("POST", "/v1/tokenize", orjson.dumps(body))
+        match orjson.loads(raw):
+            case {"tokens": list() as tokens}:
+                return [int(token) for token in tokens]
+            case _:
+                raise EngineProtocolError(self.url, "/v1/tokenize has no tokens")
+
+    async def metrics(self) -> str:
+        """The engine's Prometheus text."""
+        return (await self._read("GET", "/metrics")).decode()
+
+    async def chat(
+        self, body: Mapping[str, object], *, labels: Mapping[str, str]
+    ) -> UpstreamResponse:
+        """Send a chat completion; the caller closes the answer.
+
+        `labels` are counted by the engine in its own metrics, for each template and tenant.
+
+        Raises:
+            EngineResponseError: the engine refused it.
+        """
+        headers = (*_JSON, (b"x-custom-labels", orjson.dumps(labels)))
+        response = await self._upstream.send(
+            "POST", "/v1/chat/completions", headers=headers, body=orjson.dumps(body)
+        )
+        if response.status != 200:
+            raise await self._refusal(response)
+        return response
+
+    async def abort(self, request_id: str) -> None:
+        """Stop a request that nobody waits for any more."""
+        await self._read("POST", "/abort_request", orjson.dumps({"rid": request_id}))
+
+    def close(self) -> None:
+        """Drop idle connections."""
+        self._upstream.close()
+
+    async def _read(self, method: str, path: str, body: bytes = b"") -> bytes:
+        response = await self._upstream.send(method, path, headers=_JSON, body=body)
+        if response.status != 200:
+            raise await self._refusal(response)
+        try:
+            return await response.read()
+        finally:
+            response.close()
+
+    async def _refusal(self, response: UpstreamResponse) -> EngineResponseError:
+        try:
+            body = await response.read()
+        finally:
+            response.close()
+        return EngineResponseError(self.url, response.status, _message(body))
+
+
+def _message(body: bytes) -> str:
+    """SGLang's error text: `{"message": …}`, `{"error": {"message": …}}`, or the body itself."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return body.decode(errors="replace").strip()[:500] or "no reason given"
+    match parsed:
+        case {"message": str() as message} | {"error": {"message": str() as message}}:
+            return message
+        case {"detail": detail}:
+            return str(detail)
+        case _:
+            return str(parsed)[:500]
+
+
+def _info(raw: Mapping[str, object]) -> EngineInfo:
+    model_path = str(raw["model_path"])
+    states = raw.get("internal_states")
+    state = states[0] if isinstance(states, list) and states else {}
+    pool = raw.get("max_total_num_tokens") or state.get("max_total_num_tokens")
+    context = raw.get("context_length") or state.get("context_length") or raw["max_req_input_len"]
+    return EngineInfo(
+        model_path=model_path,
+        tokenizer_path=str(raw.get("tokenizer_path") or model_path),
+        served_name=str(raw.get("served_model_name") or model_path),
+        context_tokens=int(str(context)),
+        page_tokens=int(str(raw["page_size"])),
+        pool_tokens=int(str(pool)) if pool else None,
+        cache_report=bool(raw.get("enable_cache_report")),
+        tiers=bool(raw.get("enable_lmcache")),
+        version=str(raw.get("version", "unknown")),
+    )

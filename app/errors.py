@@ -1,0 +1,180 @@
+"""What can go wrong in the gateway.
+
+```
+GatewayError
+├── InvalidRequestError          (param)          the client's request is at fault
+│   ├── ModelNotFoundError       (model, known)
+│   ├── CollectionNotFoundError  (name)
+│   ├── RefusedFieldError        (field)          steers the engine or another tenant
+│   ├── ContextLengthError       (prompt_tokens, completion_tokens, limit)
+│   └── CorpusTooLargeError      (collection, prompt_tokens, limit)
+├── EngineError                  (engine)
+│   ├── EngineUnreachableError   (problem)
+│   ├── EngineTimeoutError       (phase, after_s)
+│   ├── EngineResponseError      (status, message)
+│   └── EngineProtocolError      (problem)
+├── EngineNotReadyError          (engine)
+└── HomeError                    (path, problem)
+```
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class GatewayError(Exception):
+    """Root of the gateway's own errors."""
+
+
+class InvalidRequestError(GatewayError):
+    """The request is at fault; `param` names the field in OpenAI's way, where there is one."""
+
+    def __init__(self, problem: str, *, param: str | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.param = param
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+class ModelNotFoundError(InvalidRequestError):
+    """No such model here."""
+
+    def __init__(self, model: str, known: Sequence[str]) -> None:
+        names = ", ".join(known)
+        super().__init__(f"the model {model!r} is not served here; there are: {names}")
+        self.model = model
+        self.known = tuple(known)
+        self.param = "model"
+
+
+class CollectionNotFoundError(InvalidRequestError):
+    """No collection of that name or id belongs to the tenant."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is no collection {name!r}; make one with `foreword ingest {name} PATHS`"
+        )
+        self.name = name
+        self.param = "foreword.collection"
+
+
+class RefusedFieldError(InvalidRequestError):
+    """A field that only the gateway may set, or that it doesn't know."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"the field {field!r} is refused: {reason}")
+        self.field = field
+        self.param = field
+
+
+class ContextLengthError(InvalidRequestError):
+    """Prompt and answer don't fit the model's window."""
+
+    def __init__(self, prompt_tokens: int, completion_tokens: int, limit: int) -> None:
+        super().__init__(
+            f"the prompt has {prompt_tokens} tokens and {completion_tokens} are reserved for the "
+            f"answer, but the model's context is {limit} tokens; shorten the messages or lower "
+            "max_tokens"
+        )
+        self.prompt_tokens = prompt_tokens
+        self.completion_tokens = completion_tokens
+        self.limit = limit
+        self.param = "messages"
+
+
+class CorpusTooLargeError(InvalidRequestError):
+    """A whole collection doesn't fit the model's window."""
+
+    def __init__(self, collection: str, prompt_tokens: int, limit: int) -> None:
+        super().__init__(
+            f"collection {collection!r} makes a prompt of {prompt_tokens} tokens with all its "
+            f"documents, and the model's context is {limit} tokens; ask with mode rag instead"
+        )
+        self.collection = collection
+        self.prompt_tokens = prompt_tokens
+        self.limit = limit
+        self.param = "foreword.mode"
+
+
+class EngineError(GatewayError):
+    """The engine at `engine` (its URL) failed."""
+
+    def __init__(self, engine: str) -> None:
+        super().__init__(engine)
+        self.engine = engine
+
+
+class EngineUnreachableError(EngineError):
+    """No connection, or it broke before the answer began."""
+
+    def __init__(self, engine: str, problem: str) -> None:
+        super().__init__(engine)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"the engine at {self.engine} can't be reached ({self.problem}); "
+            "`foreword doctor` says what is wrong"
+        )
+
+
+class EngineTimeoutError(EngineError):
+    """The engine was silent for too long; `phase` is connect, first byte or between bytes."""
+
+    def __init__(self, engine: str, phase: str, after_s: float) -> None:
+        super().__init__(engine)
+        self.phase = phase
+        self.after_s = after_s
+
+    def __str__(self) -> str:
+        return f"the engine at {self.engine} was silent for {self.after_s:g} s ({self.phase})"
+
+
+class EngineResponseError(EngineError):
+    """The engine answered with an error status."""
+
+    def __init__(self, engine: str, status: int, message: str) -> None:
+        super().__init__(engine)
+        self.status = status
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"the engine refused the request ({self.status}): {self.message}"
+
+
+class EngineProtocolError(EngineError):
+    """The engine's answer is not what SGLang sends."""
+
+    def __init__(self, engine: str, problem: str) -> None:
+        super().__init__(engine)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"the engine at {self.engine} sent an answer that can't be understood: {self.problem}"
+        )
+
+
+class EngineNotReadyError(GatewayError):
+    """The gateway has not met its engine yet."""
+
+    def __init__(self, engine: str) -> None:
+        super().__init__(engine)
+        self.engine = engine
+
+    def __str__(self) -> str:
+        return f"the engine at {self.engine} is not ready yet; try again in a few seconds"
+
+
+class HomeError(GatewayError):
+    """The state folder can't be used."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path} can't be used: {self.problem}"

@@ -1,0 +1,298 @@
+"""From a client's request to what the engine gets: template, documents, token ids, salt, labels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from app.errors import (
+    CollectionNotFoundError,
+    ContextLengthError,
+    CorpusTooLargeError,
+    InvalidRequestError,
+    ModelNotFoundError,
+)
+from app.replica import ReplicaView
+from app.schemas import (
+    FORWARDED_FIELDS,
+    ChatCompletionRequest,
+    Mode,
+    check_fields,
+    split_messages,
+)
+from app.services import Services
+from prompts import (
+    Message,
+    Prompt,
+    PromptDocument,
+    Template,
+    TokenizedPrompt,
+    VariableType,
+    render,
+)
+from prompts.errors import ChatTemplateError
+from prompts.render import Value
+from retrieval import Chunk, CollectionInfo
+
+ALIAS = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A passage that was put into the prompt; `page` is None where the format has no pages."""
+
+    document: str
+    text: str
+    page: int | None = None
+    heading: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A request that is ready to be sent.
+
+    `prompt` is None where the engine renders the messages itself.
+    """
+
+    request_id: str
+    tenant: str
+    model: str
+    template: str
+    replica: str
+    body: dict[str, object]
+    labels: dict[str, str]
+    prompt: TokenizedPrompt | None = None
+    collection: str | None = None
+    mode: Mode | None = None
+    mode_reason: str | None = None
+    sources: tuple[Source, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Context:
+    """The documents of a request, and how they were chosen."""
+
+    documents: tuple[PromptDocument, ...] = ()
+    sources: tuple[Source, ...] = ()
+    collection: str | None = None
+    mode: Mode | None = None
+    reason: str | None = None
+
+
+async def prepare(
+    services: Services, request: ChatCompletionRequest, *, tenant: str, request_id: str
+) -> Prepared:
+    """Decide, retrieve, render, count.
+
+    Raises:
+        InvalidRequestError and below: the request can't be answered as it is.
+        PromptError: the template or a value is at fault.
+        EngineNotReadyError: there is no engine to render for.
+    """
+    view = services.replica.view()
+    check_fields(request, services.settings.gateway.extra_fields)
+    model = public_model(services, view)
+    if request.model not in (model, ALIAS):
+        raise ModelNotFoundError(request.model, (model, ALIAS))
+    instructions, conversation = split_messages(request.messages)
+    options = request.foreword
+    context = await _context(services, request, conversation, tenant=tenant)
+    template = services.templates.find(
+        (options.template if options else None) or ("docqa" if context.collection else "chat")
+    )
+    values = _values(template, instructions, conversation, context.documents)
+    prompt = render(template, values)
+    tokenized = _tokenize(view, request, prompt)
+    if tokenized is not None:
+        _check_length(view, request, context, len(tokenized.token_ids))
+        messages: list[dict[str, object]] = [
+            {"role": m.role, "content": m.content} for m in prompt.messages
+        ]
+    else:
+        messages = _own_messages(view, request, prompt, len(conversation))
+    return Prepared(
+        request_id=request_id,
+        tenant=tenant,
+        model=model,
+        template=template.reference,
+        replica=services.replica.name,
+        body=_engine_body(services, view, request, tokenized, messages, tenant, request_id),
+        labels={"template": template.reference, "tenant": tenant},
+        prompt=tokenized,
+        collection=context.collection,
+        mode=context.mode,
+        mode_reason=context.reason,
+        sources=context.sources,
+    )
+
+
+def public_model(services: Services, view: ReplicaView) -> str:
+    """The name that clients see."""
+    return services.settings.engine.model or view.info.served_name.rsplit("/", 1)[-1].lower()
+
+
+async def _context(
+    services: Services,
+    request: ChatCompletionRequest,
+    conversation: Sequence[Message],
+    *,
+    tenant: str,
+) -> _Context:
+    options = request.foreword
+    if options is None or options.collection is None:
+        if options is not None and options.mode is not None:
+            raise InvalidRequestError("a mode needs a collection", param="foreword.mode")
+        return _Context()
+    collections = services.collections
+    info = await anyio.to_thread.run_sync(collections.find, tenant, options.collection)
+    if info is None:
+        raise CollectionNotFoundError(options.collection)
+    if info.chunk_count == 0:
+        raise InvalidRequestError(
+            f"collection {info.name!r} holds no document yet; add one with "
+            f"`foreword ingest {info.name} PATHS`",
+            param="foreword.collection",
+        )
+    if options.mode is Mode.CAG:
+        return await _whole_corpus(services, info, tenant)
+    return await _passages(services, info, tenant, conversation[-1].content)
+
+
+async def _whole_corpus(services: Services, info: CollectionInfo, tenant: str) -> _Context:
+    corpus = await anyio.to_thread.run_sync(services.collections.corpus, tenant, info.id)
+    return _Context(
+        documents=tuple(PromptDocument(name=d.name, text=d.text) for d in corpus),
+        sources=tuple(Source(document=d.name, text=d.text) for d in corpus),
+        collection=info.name,
+        mode=Mode.CAG,
+        reason="asked for",
+    )
+
+
+async def _passages(services: Services, info: CollectionInfo, tenant: str, query: str) -> _Context:
+    chunks = await anyio.to_thread.run_sync(
+        services.collections.passages, tenant, info.id, query, services.settings.retrieval.passages
+    )
+    return _Context(
+        documents=tuple(PromptDocument(name=c.document_name, text=c.text) for c in chunks),
+        sources=tuple(_source(c) for c in chunks),
+        collection=info.name,
+        mode=Mode.RAG,
+        reason="default",
+    )
+
+
+def _source(chunk: Chunk) -> Source:
+    return Source(
+        document=chunk.document_name,
+        text=chunk.text,
+        page=chunk.page,
+        heading=" > ".join(chunk.headings) or None,
+    )
+
+
+def _values(
+    template: Template,
+    instructions: str,
+    conversation: tuple[Message, ...],
+    documents: tuple[PromptDocument, ...],
+) -> Mapping[str, Value]:
+    """The template's variables, by what it declares."""
+    values: dict[str, Value] = {}
+    declared = template.variables
+    if instructions:
+        values["instructions"] = instructions
+    if "question" in declared:
+        *history, question = conversation
+        if question.role != "user":
+            raise InvalidRequestError("the last message must be the user's", param="messages")
+        values["question"] = question.content
+        if history:
+            values["history"] = tuple(history)
+    else:
+        values["conversation"] = conversation
+    documents_declared = any(v.type is VariableType.DOCUMENTS for v in declared.values())
+    if documents or documents_declared:
+        values["documents"] = documents
+    return values
+
+
+def _tokenize(
+    view: ReplicaView, request: ChatCompletionRequest, prompt: Prompt
+) -> TokenizedPrompt | None:
+    """The prompt's token ids; None where the engine has to render: tools, or no parity."""
+    if not request.plain or view.tokenizer is None or not view.parity.ok:
+        return None
+    try:
+        return view.tokenizer.tokenize(prompt)
+    except ChatTemplateError as error:
+        # The template takes no such conversation (two user messages in a row, say): so would the
+        # engine's own rendering, and the client should hear why.
+        raise InvalidRequestError(str(error), param="messages") from error
+
+
+def _own_messages(
+    view: ReplicaView, request: ChatCompletionRequest, prompt: Prompt, turns: int
+) -> list[dict[str, object]]:
+    """Messages for the engine to render: ours first, then the client's conversation as it came.
+
+    Raises:
+        InvalidRequestError: the conversation doesn't end the template, or a text spells a special
+            token, which the engine would take for a real one.
+    """
+    ours, theirs = prompt.messages[:-turns], request.messages[-turns:]
+    if [m.role for m in prompt.messages[-turns:]] != [m.engine_role for m in theirs]:
+        raise InvalidRequestError(
+            f"template {prompt.template} takes neither tools nor tool messages",
+            param="foreword.template",
+        )
+    for message in request.messages:
+        token = view.tokenizer.special_in(message.text) if view.tokenizer else None
+        if token is not None:
+            raise InvalidRequestError(
+                f"a message spells {token!r}, a control token of this model; take it out",
+                param="messages",
+            )
+    return [
+        *({"role": m.role, "content": m.content} for m in ours),
+        *(m.model_dump(exclude_unset=True) | {"role": m.engine_role} for m in theirs),
+    ]
+
+
+def _check_length(
+    view: ReplicaView, request: ChatCompletionRequest, context: _Context, prompt_tokens: int
+) -> None:
+    limit = view.info.context_tokens
+    if context.mode is Mode.CAG and context.collection and prompt_tokens >= limit:
+        raise CorpusTooLargeError(context.collection, prompt_tokens, limit)
+    reserved = request.completion_limit or 1
+    if prompt_tokens + reserved > limit:
+        raise ContextLengthError(prompt_tokens, reserved, limit)
+
+
+def _engine_body(
+    services: Services,
+    view: ReplicaView,
+    request: ChatCompletionRequest,
+    tokenized: TokenizedPrompt | None,
+    messages: list[dict[str, object]],
+    tenant: str,
+    request_id: str,
+) -> dict[str, object]:
+    body: dict[str, object] = {
+        "model": view.info.served_name,
+        "messages": messages,
+        "rid": request_id,
+        "cache_salt": services.salts.of(tenant),
+        "return_cached_tokens_details": True,
+        "stream": request.stream,
+    }
+    if tokenized is not None:
+        body["input_ids"] = tokenized.token_ids
+    if request.stream:
+        body["stream_options"] = {"include_usage": True}
+    if request.completion_limit is not None:
+        body["max_tokens"] = request.completion_limit
+    allowed = FORWARDED_FIELDS | frozenset(services.settings.gateway.extra_fields)
+    body.update({name: value for name, value in request.extras.items() if name in allowed})
+    return body

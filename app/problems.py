@@ -1,0 +1,79 @@
+"""Errors to HTTP: exception type → status, type and code. One table, one body shape (OpenAI's)."""
+
+from dataclasses import dataclass
+
+from app import errors as gateway
+from cache.errors import CacheError
+from prompts import errors as prompts
+from retrieval import errors as retrieval
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """How an error is told to a client; `code` is OpenAI's where they have one."""
+
+    status: int
+    type: str
+    code: str
+
+
+_INVALID = "invalid_request_error"
+_SERVER = "server_error"
+
+# The first row whose class fits holds, so that particular errors stand above general ones.
+PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
+    (gateway.ModelNotFoundError, Problem(404, _INVALID, "model_not_found")),
+    (gateway.CollectionNotFoundError, Problem(404, _INVALID, "collection_not_found")),
+    (gateway.RefusedFieldError, Problem(400, _INVALID, "unsupported_field")),
+    (gateway.ContextLengthError, Problem(400, _INVALID, "context_length_exceeded")),
+    (gateway.CorpusTooLargeError, Problem(400, _INVALID, "context_length_exceeded")),
+    (gateway.InvalidRequestError, Problem(400, _INVALID, "invalid_request")),
+    (gateway.EngineNotReadyError, Problem(503, _SERVER, "engine_not_ready")),
+    (gateway.EngineTimeoutError, Problem(504, _SERVER, "engine_timeout")),
+    (gateway.EngineUnreachableError, Problem(502, _SERVER, "engine_unreachable")),
+    (gateway.EngineProtocolError, Problem(502, _SERVER, "engine_protocol")),
+    (gateway.EngineResponseError, Problem(502, _SERVER, "engine_refused")),
+    (gateway.HomeError, Problem(500, _SERVER, "home_unusable")),
+    (prompts.TemplateNotFoundError, Problem(404, _INVALID, "template_not_found")),
+    (prompts.MissingVariableError, Problem(400, _INVALID, "missing_variable")),
+    (prompts.UnknownVariableError, Problem(400, _INVALID, "unknown_variable")),
+    (prompts.UnstableValueError, Problem(400, _INVALID, "unstable_value")),
+    (prompts.ChatTemplateError, Problem(500, _SERVER, "chat_template")),
+    (prompts.TokenizerNotFoundError, Problem(500, _SERVER, "tokenizer_not_found")),
+    (prompts.TemplateError, Problem(500, _SERVER, "template_fault")),
+    (retrieval.RetrievalError, Problem(503, _SERVER, "retrieval_unavailable")),
+    (CacheError, Problem(500, _SERVER, "ledger_unavailable")),
+)
+UNEXPECTED = Problem(500, _SERVER, "internal_error")
+
+
+def problem_of(error: Exception) -> Problem:
+    """The row of an error; an engine's own 4xx stays a 4xx."""
+    if isinstance(error, gateway.EngineResponseError):
+        return _engine_refusal(error)
+    for kind, problem in PROBLEMS:
+        if isinstance(error, kind):
+            return problem
+    return UNEXPECTED
+
+
+def error_body(error: Exception) -> dict[str, dict[str, str | None]]:
+    """OpenAI's error body. An unexpected error's text stays in the log."""
+    problem = problem_of(error)
+    message = "something went wrong in the gateway; its log has the details"
+    return {
+        "error": {
+            "message": message if problem is UNEXPECTED else str(error),
+            "type": problem.type,
+            "param": getattr(error, "param", None),
+            "code": problem.code,
+        }
+    }
+
+
+def _engine_refusal(error: gateway.EngineResponseError) -> Problem:
+    if error.status == 429:
+        return Problem(429, "rate_limit_error", "engine_overloaded")
+    if 400 <= error.status < 500:
+        return Problem(400, _INVALID, "engine_refused")
+    return Problem(502, _SERVER, "engine_refused")

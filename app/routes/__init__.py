@@ -1,0 +1,1 @@
+"""HTTP routes: thin, they validate, call one function, return."""

@@ -1,0 +1,76 @@
+"""`foreword serve`: the gateway alone, in front of a running engine."""
+
+import ipaddress
+import sys
+
+import click
+import pydantic
+import uvicorn
+
+from app.errors import HomeError
+from app.log import configure_logging
+from app.main import create_app
+from app.settings import Settings
+
+_COULD_NOT_START = 3
+_SHUTDOWN_S = 30
+
+
+@click.command()
+@click.option("--engine-url", help="base URL of a running SGLang server")
+@click.option("--host", help="address to listen on")
+@click.option("--port", type=click.IntRange(0, 65535), help="port to listen on")
+def serve(engine_url: str | None, host: str | None, port: int | None) -> None:
+    """Run the gateway alone, in front of a running SGLang server."""
+    configure_logging()
+    settings = _settings(engine_url, host, port)
+    if not is_loopback(settings.gateway.host) and not settings.gateway.allow_without_keys:
+        raise click.UsageError(
+            f"refusing to listen on {settings.gateway.host} without API keys: this version has "
+            "none, so anybody on the network could use it; keep to 127.0.0.1 and put a proxy that "
+            "authenticates in front"
+        )
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.gateway.host,
+        port=settings.gateway.port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+    )
+    try:
+        uvicorn.Server(config).run()
+    except HomeError as error:
+        click.echo(str(error), err=True)
+        sys.exit(_COULD_NOT_START)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _settings(engine_url: str | None, host: str | None, port: int | None) -> Settings:
+    try:
+        settings = Settings()
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = "FOREWORD_" + "__".join(str(part).upper() for part in first["loc"])
+        raise click.UsageError(f"{name}: {first['msg']}") from error
+    gateway = {k: v for k, v in (("host", host), ("port", port)) if v is not None}
+    engine = {"url": engine_url} if engine_url else {}
+    return settings.model_copy(
+        update={
+            "gateway": settings.gateway.model_copy(update=gateway),
+            "engine": settings.engine.model_copy(update=engine),
+        }
+    )
+
+
+if __name__ == "__main__":
+    serve()

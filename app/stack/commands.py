@@ -1,0 +1,179 @@
+"""The command lines and environments of the stack's processes. Pure.
+
+Source of the flags: SGLang 0.5.23 ``launch_server --help``, LMCache 0.5.6 ``lmcache server
+--help``, redis-server 7.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from app.stack.paths import HomePaths
+from app.stack.ports import LOOPBACK
+from app.stack.settings import EngineOptions, Model
+from cache.tiers import TierSettings, guard_environment, server_arguments, server_environment
+
+KV_EVENTS_TOPIC = "kv"
+STACK_VARIABLE = "FOREWORD_STACK_ID"
+"""Marks every process of a stack with its home's identity, so that leftovers can be found."""
+
+LABELS = ("template", "tenant")
+"""What the engine counts tokens by; the gateway sends both with every request."""
+
+
+def engine_argv(
+    python: Path,
+    *,
+    model: Model,
+    options: EngineOptions,
+    port: int,
+    kv_events_port: int,
+    tier_settings: Path | None,
+) -> list[str]:
+    """SGLang behind the guard's version check.
+
+    Args:
+        tier_settings: LMCache's YAML for the engine, or None for no tiers.
+    """
+    argv = [str(python), "-P", "-W", "ignore", "-m", "foreword_guard.engine"]
+    argv += ["--model-path", model.path, "--served-model-name", model.name]
+    argv += ["--host", LOOPBACK, "--port", str(port), "--device", "cpu", "--dtype", options.dtype]
+    argv += ["--page-size", str(options.page_size), "--max-total-tokens", str(options.pool_tokens)]
+    argv += ["--enable-cache-report", "--enable-metrics", "--sleep-on-idle"]
+    argv += ["--enable-priority-scheduling", "--radix-eviction-policy", "priority"]
+    argv += ["--tokenizer-metrics-allowed-custom-labels", *LABELS]
+    argv += ["--kv-events-config", json.dumps(kv_events_config(kv_events_port))]
+    if tier_settings is not None:
+        argv += ["--enable-lmcache", "--lmcache-config-file", str(tier_settings)]
+    return [*argv, *options.arguments]
+
+
+def kv_events_config(port: int) -> dict[str, str | bool]:
+    """Publishes on loopback only, because the events hold prompts' token ids.
+
+    Source: sglang 0.5.23, srt/disaggregation/kv_events.py: with an address that is no wildcard
+    the publisher connects unless ``bind`` says otherwise.
+    """
+    return {
+        "publisher": "zmq",
+        "endpoint": f"tcp://{LOOPBACK}:{port}",
+        "topic": KV_EVENTS_TOPIC,
+        "bind": True,
+    }
+
+
+def engine_env(
+    base: Mapping[str, str],
+    *,
+    home: HomePaths,
+    model: Model,
+    options: EngineOptions,
+    tiers: TierSettings | None,
+    cores: Sequence[int],
+    scratch: Path,
+) -> dict[str, str]:
+    """The engine's environment: CPU path on, one thread per core, guard's deadlines."""
+    env = _isolated(base, home=home, scratch=scratch) | {
+        "SGLANG_USE_CPU_ENGINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": str(len(cores)),
+        "SGLANG_CPU_OMP_THREADS_BIND": core_ranges(cores),
+        "LMCACHE_TRACK_USAGE": "false",
+    }
+    if model.folder is not None:
+        env["HF_HUB_OFFLINE"] = "1"
+    if tiers is not None:
+        env |= guard_environment(tiers)
+    return env | dict(options.env)
+
+
+def tier_argv(
+    python: Path,
+    *,
+    tiers: TierSettings,
+    home: HomePaths,
+    port: int,
+    http_port: int,
+    prometheus_port: int,
+) -> list[str]:
+    """LMCache's server behind the guard's version check and encryption."""
+    arguments = server_arguments(
+        tiers,
+        host=LOOPBACK,
+        port=port,
+        http_port=http_port,
+        prometheus_port=prometheus_port,
+        shm_name=home.shared_memory_name,
+        ssd_path=home.tier_disk,
+    )
+    return [str(python), "-P", "-W", "ignore", "-m", "foreword_guard.tier", *arguments]
+
+
+def tier_env(
+    base: Mapping[str, str], *, tiers: TierSettings, home: HomePaths, scratch: Path
+) -> dict[str, str]:
+    """The tier's environment: where its key is, and no calls home."""
+    env = _isolated(base, home=home, scratch=scratch) | server_environment(tiers)
+    return env | {"FOREWORD_KV_KEY_FILE": str(home.kv_key)}
+
+
+def redis_argv(program: Path, *, port: int, largest_bytes: int) -> list[str]:
+    """A Redis that is nothing but a cache: it forgets the least used, and all at its end."""
+    argv = [str(program), "--bind", LOOPBACK, "--port", str(port), "--protected-mode", "yes"]
+    argv += ["--save", "", "--appendonly", "no", "--daemonize", "no"]
+    return [*argv, "--maxmemory", str(largest_bytes), "--maxmemory-policy", "allkeys-lru"]
+
+
+def redis_env(base: Mapping[str, str], *, home: HomePaths) -> dict[str, str]:
+    return {**base, STACK_VARIABLE: home.identity}
+
+
+def gateway_argv(python: Path) -> list[str]:
+    return [str(python), "-P", "-m", "app.serve"]
+
+
+def gateway_env(
+    base: Mapping[str, str],
+    *,
+    home: HomePaths,
+    cache: Path,
+    host: str,
+    port: int,
+    engine_url: str,
+    model: Model | None,
+) -> dict[str, str]:
+    """The gateway's settings, as ``FOREWORD_…`` variables.
+
+    Args:
+        model: what this stack's engine serves, or None if the engine is somebody else's.
+    """
+    env = dict(base) | {
+        STACK_VARIABLE: home.identity,
+        "FOREWORD_HOME": str(home.root),
+        "FOREWORD_CACHE": str(cache),
+        "FOREWORD_GATEWAY__HOST": host,
+        "FOREWORD_GATEWAY__PORT": str(port),
+        "FOREWORD_ENGINE__URL": engine_url,
+    }
+    if model is not None and model.folder is not None:
+        env["FOREWORD_ENGINE__MODEL"] = model.name
+        env["FOREWORD_ENGINE__TOKENIZER"] = str(model.folder)
+    return env
+
+
+def core_ranges(cores: Sequence[int]) -> str:
+    """Core numbers as ranges: ``[0, 1, 2, 5]`` is ``0-2,5``."""
+    ranges: list[list[int]] = []
+    for core in sorted(cores):
+        if ranges and core == ranges[-1][1] + 1:
+            ranges[-1][1] = core
+        else:
+            ranges.append([core, core])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+
+
+def _isolated(base: Mapping[str, str], *, home: HomePaths, scratch: Path) -> dict[str, str]:
+    """No path of the gateway's Python leads into the engine's, and temporary files are ours."""
+    foreign = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+    env = {name: value for name, value in base.items() if name not in foreign}
+    return env | {STACK_VARIABLE: home.identity, "TMPDIR": str(scratch)}

@@ -1,0 +1,92 @@
+"""What the local stack is told: plain values, no environment read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.stack.backoff import RestartPolicy
+from app.stack.deploy_files import DeployFiles
+from app.stack.ports import LOOPBACK
+from cache.tiers import TierSettings
+
+DEFAULT_MODEL = "smollm2-135m-instruct"
+DEFAULT_PORT = 8400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """How SGLang runs on the CPU.
+
+    Attributes:
+        pool_tokens: tokens that the KV pool (tier G1) holds. The default model takes 46 kB each.
+        dtype: float32 is several times faster than bfloat16 on a CPU without AMX.
+        arguments: further arguments of SGLang, as they are.
+        env: further environment variables.
+    """
+
+    page_size: int = 16
+    pool_tokens: int = 16_000
+    dtype: str = "float32"
+    arguments: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackSettings:
+    """The whole local stack.
+
+    Attributes:
+        model: the default model's name, a folder, or a hub's name.
+        engine_url: a running SGLang; then neither engine nor tiers are started.
+        tiers: LMCache's tiers, or None for none.
+        redis: whether to start a Redis of its own as tier G4.
+        gateway: whether to start the gateway.
+        port: the gateway's; 0 takes a free one. The others are always free loopback ports.
+        cpu: run the engine on the CPU though the machine has a GPU.
+        base_env: what the processes inherit.
+        deploy: what the engine's environment is made from; None finds it by itself.
+    """
+
+    home: Path
+    cache: Path
+    base_env: Mapping[str, str] = field(repr=False)
+    model: str = DEFAULT_MODEL
+    engine_url: str | None = None
+    engine: EngineOptions = EngineOptions()
+    tiers: TierSettings | None = field(default_factory=TierSettings)
+    redis: bool = False
+    redis_gb: float = 1.0
+    gateway: bool = True
+    host: str = LOOPBACK
+    port: int = DEFAULT_PORT
+    cpu: bool = False
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    deploy: DeployFiles | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What the engine serves.
+
+    Attributes:
+        name: the public name.
+        path: what SGLang gets as ``--model-path``, literally; LMCache's keys carry it.
+        folder: where its files are, or None if SGLang fetches it from a hub.
+    """
+
+    name: str
+    path: str
+    folder: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The stack's loopback ports."""
+
+    engine: int
+    kv_events: int
+    tier: int
+    tier_http: int
+    tier_prometheus: int
+    redis: int
+    gateway: int

@@ -1,0 +1,304 @@
+"""The local stack as a library: ``with start_stack(settings) as stack: …``.
+
+The same code is behind ``foreword up`` and the test fixtures.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from app.stack import files
+from app.stack.deploy_files import DeployFiles, find_deploy_files
+from app.stack.environment import (
+    EngineEnvironment,
+    EnvironmentPlan,
+    ensure_environment,
+    plan_environment,
+)
+from app.stack.errors import (
+    AlreadyRunningError,
+    EngineUnreachableError,
+    GpuMachineError,
+    HostNeedsKeysError,
+    StackError,
+)
+from app.stack.health import get
+from app.stack.leftovers import end_leftovers
+from app.stack.model import ModelMaker, ensure_default_model, find_model
+from app.stack.paths import LONGEST_SOCKET_FOLDER_BYTES, CachePaths, HomePaths, resolve
+from app.stack.ports import LOOPBACK, claim_port, free_ports, is_loopback
+from app.stack.progress import Say, silent
+from app.stack.services import ASK_S, StackParts, build_services, tiers_with_redis
+from app.stack.settings import Model, Ports, StackSettings
+from app.stack.stack_file import ProcessFacts, StackFacts, read_stack_file, write_stack_file
+from app.stack.supervisor import Supervisor
+from cache.tiers import engine_config
+
+
+class RunningStack:
+    """A started stack: where its parts answer, and control over them."""
+
+    def __init__(self, parts: StackParts, supervisor: Supervisor) -> None:
+        self._parts = parts
+        self._supervisor = supervisor
+        self.home = parts.home
+        self.model = parts.model
+        self.environment = parts.environment
+
+    @property
+    def url(self) -> str | None:
+        """The gateway."""
+        return self._parts.gateway_url if self._has("gateway") else None
+
+    @property
+    def engine_url(self) -> str:
+        return self._parts.engine_url
+
+    @property
+    def kv_events(self) -> str | None:
+        """ZMQ address of the engine's KV events."""
+        return f"tcp://{LOOPBACK}:{self._parts.ports.kv_events}" if self._has("engine") else None
+
+    @property
+    def tier_url(self) -> str | None:
+        """LMCache's HTTP side."""
+        return self._parts.tier_url if self._has("tier") else None
+
+    @property
+    def redis_url(self) -> str | None:
+        return f"redis://{LOOPBACK}:{self._parts.ports.redis}/0" if self._has("redis") else None
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Running processes by name: redis, tier, engine, gateway."""
+        keepers = self._supervisor.keepers
+        return {name: pid for name, keeper in keepers.items() if (pid := keeper.pid) is not None}
+
+    @property
+    def leash_pids(self) -> dict[str, int]:
+        keepers = self._supervisor.keepers
+        return {
+            name: pid for name, keeper in keepers.items() if (pid := keeper.leash_pid) is not None
+        }
+
+    def restarts(self, name: str) -> int:
+        return self._supervisor.keepers[name].restarts
+
+    def stop_service(self, name: str) -> None:
+        """Stops one service in order, and leaves it stopped."""
+        self._supervisor.keepers[name].stop()
+
+    def start_service(self, name: str) -> None:
+        """Starts a stopped service again at its old address, and waits until it is ready."""
+        self._supervisor.keepers[name].start()
+
+    def wait_for_failure(self, timeout_s: float | None = None) -> StackError | None:
+        """The error of a service that was given up, or None after the time."""
+        return self._supervisor.wait_for_failure(timeout_s)
+
+    def _has(self, name: str) -> bool:
+        return name in self._supervisor.keepers
+
+
+@contextlib.contextmanager
+def start_stack(settings: StackSettings, *, say: Say = silent) -> Iterator[RunningStack]:
+    """Starts the stack, and stops it at the end of the block, whatever ends it.
+
+    Makes the engine's environment and the default model first if they are missing.
+
+    Raises:
+        StackError: it could not be started; nothing of it is left.
+    """
+    refuse_open_host(settings.host)
+    model = None if settings.engine_url else find_model(settings.model)
+    home = HomePaths(resolve(settings.home))
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(_hold(home))
+        _clear_leftovers(home, say)
+        ports = _choose_ports(settings)
+        scratch = opened.enter_context(_scratch(home))
+        environment = None
+        if settings.engine_url is None:
+            environment, model = ensure_engine(settings, model, say=say)
+        else:
+            _require_engine(settings.engine_url)
+        parts = StackParts(
+            settings=settings,
+            home=home,
+            ports=ports,
+            environment=environment,
+            model=model,
+            tiers=None if environment is None else tiers_with_redis(settings, ports),
+            scratch=scratch,
+            cores=sorted(os.sched_getaffinity(0)),
+        )
+        yield opened.enter_context(_run(parts, say))
+
+
+def refuse_open_host(host: str) -> None:
+    """Raises HostNeedsKeysError for an address that others can reach."""
+    if not is_loopback(host):
+        raise HostNeedsKeysError(host=host)
+
+
+def ensure_engine(
+    settings: StackSettings, model: Model | None, *, say: Say
+) -> tuple[EngineEnvironment, Model]:
+    """The engine's environment and its model, both made if need be.
+
+    Args:
+        model: as ``find_model`` says; None is the default model.
+    """
+    if not settings.cpu and has_nvidia_gpu(settings):
+        raise GpuMachineError
+    deploy = settings.deploy or find_deploy_files()
+    cache = CachePaths(resolve(settings.cache))
+    environment = ensure_environment(engine_plan(settings, deploy), say=say)
+    maker = ModelMaker(
+        environment=environment, files=deploy, models=cache.models, base_env=settings.base_env
+    )
+    return environment, model or ensure_default_model(maker, say=say)
+
+
+def engine_plan(settings: StackSettings, deploy: DeployFiles) -> EnvironmentPlan:
+    cache = CachePaths(resolve(settings.cache))
+    return plan_environment(deploy, engines=cache.engines, base_env=settings.base_env)
+
+
+def has_nvidia_gpu(settings: StackSettings) -> bool:
+    """Whether NVIDIA's driver and its tool are here."""
+    tool = shutil.which("nvidia-smi", path=settings.base_env.get("PATH"))
+    return tool is not None and Path("/dev/nvidiactl").exists()
+
+
+@contextlib.contextmanager
+def _hold(home: HomePaths) -> Iterator[None]:
+    """The home's lock, with the folders made."""
+    files.private_folder(home.root)
+    files.private_folder(home.run)
+    files.private_folder(home.logs)
+    descriptor = files.try_lock(home.lock)
+    if descriptor is None:
+        facts = read_stack_file(home.stack_file)
+        raise AlreadyRunningError(
+            home=home.root,
+            pid=None if facts is None else facts.pid,
+            url=None if facts is None else facts.url,
+        )
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _clear_leftovers(home: HomePaths, say: Say) -> None:
+    killed, unlinked = end_leftovers(home)
+    if killed or unlinked:
+        say(
+            f"an earlier run was killed: ended {len(killed)} of its processes, "
+            f"removed {len(unlinked)} of its shared memory segments"
+        )
+    home.stack_file.unlink(missing_ok=True)
+
+
+def _choose_ports(settings: StackSettings) -> Ports:
+    engine, kv_events, tier, tier_http, tier_prometheus, redis = free_ports(6)
+    return Ports(
+        engine=engine,
+        kv_events=kv_events,
+        tier=tier,
+        tier_http=tier_http,
+        tier_prometheus=tier_prometheus,
+        redis=redis,
+        gateway=claim_port(settings.host, settings.port) if settings.gateway else 0,
+    )
+
+
+@contextlib.contextmanager
+def _scratch(home: HomePaths) -> Iterator[Path]:
+    """An empty folder for the processes' temporary files; SGLang puts its sockets there."""
+    shutil.rmtree(home.scratch, ignore_errors=True)
+    if len(os.fsencode(home.scratch)) > LONGEST_SOCKET_FOLDER_BYTES:
+        with tempfile.TemporaryDirectory(prefix="foreword-", ignore_cleanup_errors=True) as made:
+            yield Path(made)
+        return
+    yield files.private_folder(home.scratch)
+    shutil.rmtree(home.scratch, ignore_errors=True)
+
+
+def _require_engine(url: str) -> None:
+    answer = get(f"{url}/ready", timeout_s=ASK_S)
+    if not answer.good:
+        problem = answer.problem or f"/ready answered {answer.status}"
+        raise EngineUnreachableError(url=url, problem=problem)
+
+
+@contextlib.contextmanager
+def _run(parts: StackParts, say: Say) -> Iterator[RunningStack]:
+    services = build_services(parts)
+    if parts.tiers is not None:
+        _write_tier_files(parts)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    writing = threading.Lock()
+    ready = threading.Event()
+    ended = threading.Event()
+
+    def write_facts() -> None:
+        with writing:
+            if not ended.is_set():
+                facts = _facts(parts, supervisor, started=started, ready=ready.is_set())
+                write_stack_file(parts.home.stack_file, facts)
+
+    supervisor = Supervisor(services, say=say, on_change=write_facts)
+    try:
+        supervisor.start()
+        ready.set()
+        write_facts()
+        yield RunningStack(parts, supervisor)
+    finally:
+        supervisor.stop()
+        with writing:
+            ended.set()
+            parts.home.stack_file.unlink(missing_ok=True)
+
+
+def _write_tier_files(parts: StackParts) -> None:
+    assert parts.tiers is not None
+    files.ensure_kv_key(parts.home.kv_key)
+    files.private_folder(parts.home.tier_disk)
+    yaml = engine_config(parts.tiers, host=LOOPBACK, port=parts.ports.tier)
+    files.write_whole(parts.home.tier_settings, yaml.encode())
+
+
+def _facts(parts: StackParts, supervisor: Supervisor, *, started: str, ready: bool) -> StackFacts:
+    stack = RunningStack(parts, supervisor)
+    has_tier = stack.tier_url is not None
+    return StackFacts(
+        pid=os.getpid(),
+        started=started,
+        ready=ready,
+        home=str(parts.home.root),
+        url=stack.url,
+        engine_url=stack.engine_url,
+        kv_events=stack.kv_events,
+        tier_url=stack.tier_url,
+        tier_address=f"{LOOPBACK}:{parts.ports.tier}" if has_tier else None,
+        redis_url=stack.redis_url,
+        model=None if parts.model is None else parts.model.name,
+        model_path=None if parts.model is None else parts.model.path,
+        processes={
+            name: ProcessFacts(
+                pid=keeper.pid,
+                leash_pid=keeper.leash_pid,
+                state=keeper.state.value,
+                restarts=keeper.restarts,
+                log=str(keeper.service.log),
+            )
+            for name, keeper in supervisor.keepers.items()
+        },
+    )

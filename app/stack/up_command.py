@@ -1,0 +1,156 @@
+"""``foreword up``: the whole local stack in the foreground."""
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+import app
+from app.stack.errors import StackError
+from app.stack.settings import DEFAULT_MODEL, DEFAULT_PORT, StackSettings
+from app.stack.stack import RunningStack, start_stack
+from cache.tiers import TierSettings
+
+DEFAULT_HOME = "~/.local/share/foreword"
+DEFAULT_CACHE = "~/.cache/foreword"
+SAMPLE_COLLECTION = "handbook"
+
+
+@click.command()
+@click.option(
+    "--model",
+    metavar="PATH_OR_NAME",
+    default=DEFAULT_MODEL,
+    show_default=True,
+    help="Model folder or hub name for SGLang.",
+)
+@click.option("--engine-url", metavar="URL", help="Use a running SGLang instead of starting one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Gateway's address.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Gateway's port; 0 takes a free one.",
+)
+@click.option(
+    "--home",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="FOREWORD_HOME",
+    default=DEFAULT_HOME,
+    show_default=True,
+    help="State that may not be lost.",
+)
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="FOREWORD_CACHE",
+    default=DEFAULT_CACHE,
+    show_default=True,
+    help="What can be made again: engine, models.",
+)
+@click.option("--no-tiers", is_flag=True, help="Without LMCache: the engine's own cache alone.")
+@click.option("--redis", is_flag=True, help="Start a Redis as a further tier.")
+@click.option("--cpu", is_flag=True, help="Run the engine on the CPU in spite of a GPU.")
+def up(
+    *,
+    model: str,
+    engine_url: str | None,
+    host: str,
+    port: int,
+    home: Path,
+    cache: Path,
+    no_tiers: bool,
+    redis: bool,
+    cpu: bool,
+) -> None:
+    """Start engine, cache tiers and gateway here, until Ctrl-C.
+
+    The first time this installs the engine (about 2 GB) and makes the default model. One Ctrl-C
+    stops everything in order, a second one kills it.
+    """
+    if redis and no_tiers:
+        raise click.UsageError("--redis is a tier: leave --no-tiers away.")
+    if engine_url is not None and (redis or model != DEFAULT_MODEL):
+        raise click.UsageError("--engine-url brings its own model and tiers: leave those options.")
+    settings = StackSettings(
+        home=home,
+        cache=cache,
+        base_env=os.environ,
+        model=model,
+        engine_url=None if engine_url is None else engine_url.rstrip("/"),
+        tiers=None if no_tiers else TierSettings(),
+        redis=redis,
+        host=host,
+        port=port,
+        cpu=cpu,
+    )
+    sys.exit(run(settings))
+
+
+def run(settings: StackSettings) -> int:
+    """Runs the stack until a signal or a failure; returns the exit status."""
+    _interrupt_on((signal.SIGTERM, signal.SIGHUP))
+    try:
+        with start_stack(settings, say=_say) as stack:
+            click.echo(welcome(stack, settings))
+            sys.stdout.flush()
+            failure = stack.wait_for_failure()
+            if failure is not None:
+                raise failure
+    except StackError as exc:
+        click.echo(f"foreword: {exc}", err=True)
+        return exc.exit_code
+    except KeyboardInterrupt:
+        _say("stopped")
+        return 0
+    return 0
+
+
+def welcome(stack: RunningStack, settings: StackSettings) -> str:
+    """The address, and the first commands to type."""
+    return "\n".join(
+        [
+            f"Foreword is ready at {stack.url} (Ctrl-C stops it). In another terminal:",
+            "",
+            *(f"  {command}" for command in first_commands(stack.url or "", home_prefix(settings))),
+        ]
+    )
+
+
+def first_commands(url: str, prefix: str) -> list[str]:
+    """One request by curl, and a question to the sample collection."""
+    body = '{"model": "default", "messages": [{"role": "user", "content": "What is a prefix?"}]}'
+    return [
+        f"curl {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'",
+        f"{prefix}foreword ingest {SAMPLE_COLLECTION} {shlex.quote(str(sample_folder()))}",
+        f'{prefix}foreword ask {SAMPLE_COLLECTION} "How many days of leave does one get?" '
+        "--mode cag",
+    ]
+
+
+def home_prefix(settings: StackSettings) -> str:
+    """What the other terminal needs to find this stack."""
+    if settings.home == Path(DEFAULT_HOME):
+        return ""
+    return f"FOREWORD_HOME={shlex.quote(str(settings.home))} "
+
+
+def sample_folder() -> Path:
+    """The small collection that ships, relative to the working folder where that is shorter."""
+    folder = Path(app.__file__).parent.parent / "samples" / SAMPLE_COLLECTION
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+
+def _interrupt_on(numbers: tuple[signal.Signals, ...]) -> None:
+    """These signals do what Ctrl-C does."""
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)

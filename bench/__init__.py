@@ -1,0 +1,1 @@
+"""The harness: what measures Foreword from outside, and the simulated engine."""

@@ -1,0 +1,199 @@
+"""`POST /v1/chat/completions` of the simulated engine."""
+
+import math
+import time
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from bench.engine_sim import wire
+from bench.engine_sim.bodies import ChatBody
+from bench.engine_sim.changes import Namespace
+from bench.engine_sim.connection import (
+    JsonResponse,
+    cut_after,
+    read_body,
+    refused,
+    unless_disconnected,
+)
+from bench.engine_sim.engine import Answer, Ask, SimulatedEngine
+from bench.engine_sim.limits import RequestRefusedError
+from bench.engine_sim.prompting import prompt_ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    """One request's answers (n of them) with what its body asked to be told."""
+
+    engine: SimulatedEngine
+    body: ChatBody
+    head: wire.Head
+    answers: list[Answer]
+
+    def sglext(self) -> wire.Json | None:
+        """SGLang's extension block; None when there is nothing in it."""
+        requests = [answer.request for answer in self.answers]
+        block: wire.Json = {}
+        if self.body.return_cached_tokens_details:
+            tier = self.engine.config.tier
+            details = wire.cached_details(requests[0], tier.backend if tier else None)
+            if details is not None:
+                block["cached_tokens_details"] = details
+        if self.body.return_output_ids_in_sglext:
+            block["output_ids"] = [list(request.output) for request in requests]
+        return block or None
+
+    def usage(self) -> wire.Json:
+        requests = [answer.request for answer in self.answers]
+        return wire.usage(requests, cache_report=self.engine.config.cache_report)
+
+    def abort(self) -> None:
+        for answer in self.answers:
+            self.engine.abort(answer.request.rid)
+
+
+async def chat(request: Request) -> Response:
+    """Answer a chat request, streamed or whole."""
+    engine: SimulatedEngine = request.app.state.engine
+    try:
+        body = await read_body(request, ChatBody)
+        reply = _submit(engine, body, custom_labels(request, engine))
+    except RequestRefusedError as error:
+        return refused(error)
+    if not body.stream:
+        return await _whole(request, reply)
+    parts: AsyncGenerator[bytes] = _parts(reply)
+    drop_after = request.scope.get("state", {}).get("drop_after")
+    if drop_after is not None:
+        parts = cut_after(parts, drop_after)
+    return StreamingResponse(parts, media_type="text/event-stream")
+
+
+def check_sampling(
+    max_new_tokens: int | None, temperature: float | None, top_p: float | None
+) -> None:
+    """Raises RequestRefusedError: a sampling parameter out of range.
+
+    Source: sglang 0.5.23 sampling/sampling_params.py verify.
+    """
+    if temperature is not None and not 0 <= temperature < math.inf:
+        raise RequestRefusedError(
+            f"temperature must be a non-negative finite number, got {temperature}."
+        )
+    if top_p is not None and not 0 < top_p <= 1:
+        raise RequestRefusedError(f"top_p must be in (0, 1], got {top_p}.")
+    if max_new_tokens is not None and max_new_tokens < 0:
+        raise RequestRefusedError(f"max_new_tokens must be at least 0, got {max_new_tokens}.")
+
+
+def custom_labels(request: Request, engine: SimulatedEngine) -> Mapping[str, str]:
+    """The counted labels of `x-custom-labels`; a header that is no JSON object is ignored."""
+    try:
+        labels = orjson.loads(request.headers.get("x-custom-labels", "{}"))
+    except orjson.JSONDecodeError:
+        return {}
+    if not isinstance(labels, dict):
+        return {}
+    return {name: str(labels[name]) for name in engine.config.labels if name in labels}
+
+
+def namespace(cache_salt: str | None, extra_key: str | None) -> Namespace:
+    """Empty strings are no salt, as in the engine: the request is then not isolated at all."""
+    return Namespace(cache_salt or None, extra_key or None)
+
+
+def _submit(engine: SimulatedEngine, body: ChatBody, labels: Mapping[str, str]) -> _Reply:
+    """Queue a body's n requests. Raises RequestRefusedError."""
+    if not body.messages:
+        raise RequestRefusedError("Messages cannot be empty.")
+    if body.input_ids is not None and not body.input_ids:
+        raise RequestRefusedError("input_ids cannot be empty.")
+    ids = body.input_ids if body.input_ids is not None else prompt_ids(engine.model, body)
+    limit = body.max_completion_tokens if body.max_tokens is None else body.max_tokens
+    check_sampling(limit, body.temperature, body.top_p)
+    rid = body.rid or uuid.uuid4().hex
+    answers = [
+        engine.submit(
+            Ask(
+                rid=rid if index == 0 else f"{rid}_{index}",
+                prompt=tuple(ids),
+                namespace=namespace(body.cache_salt, body.extra_key),
+                max_new_tokens=limit,
+                stops=body.stops(),
+                stop_ids=tuple(body.stop_token_ids),
+                ignore_eos=body.ignore_eos,
+                priority=body.priority,
+                labels=labels,
+                streaming=body.stream,
+            )
+        )
+        for index in range(body.n)
+    ]
+    head = wire.Head(id=rid, model=body.model, created=int(time.time()))
+    return _Reply(engine=engine, body=body, head=head, answers=answers)
+
+
+async def _whole(request: Request, reply: _Reply) -> Response:
+    async def work() -> None:
+        for answer in reply.answers:
+            await answer.finished()
+
+    try:
+        if not await unless_disconnected(request, work):
+            return Response(status_code=499)
+    finally:
+        reply.abort()
+    return JsonResponse(
+        wire.chat(
+            reply.head,
+            [answer.request for answer in reply.answers],
+            cache_report=reply.engine.config.cache_report,
+            sglext=reply.sglext(),
+        )
+    )
+
+
+async def _parts(reply: _Reply) -> AsyncGenerator[bytes]:
+    """The server-sent events of an answer, in the engine's order."""
+    head = reply.head
+    options = reply.body.stream_options
+    try:
+        for index, answer in enumerate(reply.answers):
+            async for part in _spoken(reply, index, answer):
+                yield part
+        for index, answer in enumerate(reply.answers):
+            yield wire.sse(wire.chunk(head, [wire.delta(index, answer.request)]))
+        if (sglext := reply.sglext()) is not None:
+            yield wire.sse(wire.chunk(head, [], usage=None, sglext=sglext))
+        if options is not None and options.include_usage:
+            yield wire.sse(wire.chunk(head, [], usage=reply.usage()))
+        yield wire.DONE
+    finally:
+        reply.abort()
+
+
+async def _spoken(reply: _Reply, index: int, answer: Answer) -> AsyncGenerator[bytes]:
+    """One choice's role and then its text as it comes."""
+    options = reply.body.stream_options
+    said: int | None = None
+    async for _ in answer.progress():
+        if said is None:
+            said = 0
+            yield wire.sse(
+                wire.chunk(reply.head, [wire.delta(index, role="assistant", content="")])
+            )
+        stream = answer.request.text
+        text = stream.text[said : stream.sayable]
+        if not text:
+            continue
+        said += len(text)
+        usage = (
+            {"usage": reply.usage()}
+            if options is not None and options.include_usage and options.continuous_usage_stats
+            else {}
+        )
+        yield wire.sse(wire.chunk(reply.head, [wire.delta(index, content=text)], **usage))

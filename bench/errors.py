@@ -1,0 +1,75 @@
+"""What can go wrong in the harness.
+
+```
+BenchError
+└── SimulatorError
+    ├── SimulatorConfigError    (field, problem)
+    ├── ModelFolderError        (path, missing)
+    ├── SimulatorStartError     (address, problem)
+    └── EvictionError           (asked_tokens, evictable_tokens)
+```
+"""
+
+from pathlib import Path
+
+
+class BenchError(Exception):
+    """Root of this package's errors."""
+
+
+class SimulatorError(BenchError):
+    """The simulated engine is at fault, or was asked for what it can't do."""
+
+
+class SimulatorConfigError(SimulatorError):
+    """A setting of the simulator makes no sense."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(field, problem)
+        self.field = field
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.problem}"
+
+
+class ModelFolderError(SimulatorError):
+    """The folder named as the model lacks what the simulator reads from it."""
+
+    def __init__(self, path: Path, missing: str) -> None:
+        super().__init__(path, missing)
+        self.path = path
+        self.missing = missing
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} has no {self.missing}: name a folder with tokenizer.json, "
+            "tokenizer_config.json and a chat template"
+        )
+
+
+class SimulatorStartError(SimulatorError):
+    """The simulator could not take its address."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(address, problem)
+        self.address = address
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the simulator could not listen on {self.address}: {self.problem}"
+
+
+class EvictionError(SimulatorError):
+    """More tokens were to be freed than are free to go; nothing was evicted."""
+
+    def __init__(self, asked_tokens: int, evictable_tokens: int) -> None:
+        super().__init__(asked_tokens, evictable_tokens)
+        self.asked_tokens = asked_tokens
+        self.evictable_tokens = evictable_tokens
+
+    def __str__(self) -> str:
+        return (
+            f"{self.asked_tokens} tokens were to be evicted, but only {self.evictable_tokens} "
+            "are not locked; unlock nodes first or ask for less"
+        )

@@ -1,0 +1,85 @@
+"""What the guard refuses to do, and why.
+
+GuardError
+├── VersionMismatchError     (package, found, expected)
+├── SettingError             (variable, value, expected)
+├── KeyFileError             (path, problem)
+├── UnsealedAdapterError     (adapter)
+└── FrameError               (reason)   a stored object that isn't what its key says
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+EXIT_REFUSED = 3
+
+
+class GuardError(Exception):
+    """Root of everything that the guard raises on purpose."""
+
+
+@dataclass
+class VersionMismatchError(GuardError):
+    """An engine package is missing or isn't the release that the guard was made for."""
+
+    package: str
+    found: str | None
+    expected: str
+
+    def __str__(self) -> str:
+        found = "is not installed" if self.found is None else f"is version {self.found}"
+        return (
+            f"{self.package} {found}, but this guard stands in for lines of {self.package} "
+            f"{self.expected}: install {self.package}=={self.expected}."
+        )
+
+
+@dataclass
+class SettingError(GuardError):
+    """An environment variable has a value that can't be used."""
+
+    variable: str
+    value: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.variable}={self.value!r} is not {self.expected}."
+
+
+@dataclass
+class KeyFileError(GuardError):
+    """The key for KV at rest can't be used."""
+
+    path: Path | None
+    problem: str
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return (
+                "FOREWORD_KV_KEY_FILE is not set: name a file with 32 random bytes, "
+                "without which KV at rest can't be encrypted."
+            )
+        return f"The KV key {self.path} {self.problem}: it must be a file of 32 random bytes."
+
+
+@dataclass
+class UnsealedAdapterError(GuardError):
+    """An L2 adapter would write KV in the clear."""
+
+    adapter: str
+
+    def __str__(self) -> str:
+        return (
+            f"The L2 adapter {self.adapter!r} would store KV in the clear and serve it "
+            'unchecked: add "serde": {"type": "foreword_aead"} to its JSON.'
+        )
+
+
+@dataclass
+class FrameError(GuardError):
+    """A stored object failed authentication: altered, cut short, or another key's."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"Stored KV was rejected: {self.reason}."

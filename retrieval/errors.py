@@ -1,0 +1,197 @@
+"""What can go wrong in retrieval, as one tree.
+
+```
+RetrievalError
+├── UnreadableDocumentError      (name, why)          the bytes can't become text
+├── FileTooLargeError            (name, size_bytes, limit_bytes)
+├── StoredFileNotFoundError      (file_id)
+├── StoredFileDamagedError       (file_id, why)       the stored bytes are not those that came in
+├── CollectionNotFoundError      (collection)
+├── AmbiguousCollectionError     (name, ids)
+├── CollectionFileNotFoundError  (collection_id, file_id)
+├── InvalidSearchError           (why)
+├── IndexNotFoundError           (path)
+├── IndexManifestError           (field, expected, found)
+├── IndexDamagedError            (path, why)
+├── EmbedderError                (embedder, why)
+└── StorageError                 (where, why)         disk or database; the cause is kept
+```
+
+Each error carries fields; its sentence says what was wrong and what to do.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class RetrievalError(Exception):
+    """Anything that retrieval refuses or fails to do."""
+
+
+class UnreadableDocumentError(RetrievalError):
+    """The file's bytes can't be turned into text."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name = name
+        self.why = why
+        super().__init__(name, why)
+
+    def __str__(self) -> str:
+        return f"{self.name!r} can't be read: {self.why}"
+
+
+class FileTooLargeError(RetrievalError):
+    """The file is larger than this deployment accepts."""
+
+    def __init__(self, name: str, size_bytes: int, limit_bytes: int) -> None:
+        self.name = name
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+        super().__init__(name, size_bytes, limit_bytes)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name!r} has {self.size_bytes:,} bytes, more than the {self.limit_bytes:,} "
+            "that are accepted; split it, or raise the limit."
+        )
+
+
+class StoredFileNotFoundError(RetrievalError):
+    """There is no such file for this tenant."""
+
+    def __init__(self, file_id: str) -> None:
+        self.file_id = file_id
+        super().__init__(file_id)
+
+    def __str__(self) -> str:
+        return f"There is no file {self.file_id!r}; upload it first or list the files."
+
+
+class StoredFileDamagedError(RetrievalError):
+    """The stored bytes are missing or are not the ones that were accepted."""
+
+    def __init__(self, file_id: str, why: str) -> None:
+        self.file_id = file_id
+        self.why = why
+        super().__init__(file_id, why)
+
+    def __str__(self) -> str:
+        return (
+            f"The stored bytes of file {self.file_id!r} are damaged ({self.why}); "
+            "check the disk and upload the file again."
+        )
+
+
+class CollectionNotFoundError(RetrievalError):
+    """There is no such collection for this tenant."""
+
+    def __init__(self, collection: str) -> None:
+        self.collection = collection
+        super().__init__(collection)
+
+    def __str__(self) -> str:
+        return f"There is no collection {self.collection!r}; create it by ingesting a document."
+
+
+class AmbiguousCollectionError(RetrievalError):
+    """Several collections have the name that was asked for."""
+
+    def __init__(self, name: str, ids: Sequence[str]) -> None:
+        self.name = name
+        self.ids = tuple(ids)
+        super().__init__(name, self.ids)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.ids)} collections are named {self.name!r}; "
+            f"name one by its id: {', '.join(self.ids)}."
+        )
+
+
+class CollectionFileNotFoundError(RetrievalError):
+    """The collection doesn't hold this file."""
+
+    def __init__(self, collection_id: str, file_id: str) -> None:
+        self.collection_id = collection_id
+        self.file_id = file_id
+        super().__init__(collection_id, file_id)
+
+    def __str__(self) -> str:
+        return f"Collection {self.collection_id!r} doesn't hold the file {self.file_id!r}; add it."
+
+
+class InvalidSearchError(RetrievalError):
+    """The search can't be run as asked."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(why)
+
+    def __str__(self) -> str:
+        return f"The search can't be run: {self.why}."
+
+
+class IndexNotFoundError(RetrievalError):
+    """There is no saved index in this folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(path)
+
+    def __str__(self) -> str:
+        return f"There is no index in {str(self.path)!r}; build and save one."
+
+
+class IndexManifestError(RetrievalError):
+    """The index was built from something else than what it is to be used with."""
+
+    def __init__(self, field: str, expected: object, found: object) -> None:
+        self.field = field
+        self.expected = expected
+        self.found = found
+        super().__init__(field, expected, found)
+
+    def __str__(self) -> str:
+        return (
+            f"The index has {self.field} {self.found!r} where {self.expected!r} is expected; "
+            "use the model it was built with, or ingest the documents into a new collection."
+        )
+
+
+class IndexDamagedError(RetrievalError):
+    """The saved index is not what its manifest says."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path = path
+        self.why = why
+        super().__init__(path, why)
+
+    def __str__(self) -> str:
+        return f"The index in {str(self.path)!r} is damaged ({self.why}); delete it to rebuild it."
+
+
+class EmbedderError(RetrievalError):
+    """The embedding model can't be loaded or gave something unusable."""
+
+    def __init__(self, embedder: str, why: str) -> None:
+        self.embedder = embedder
+        self.why = why
+        super().__init__(embedder, why)
+
+    def __str__(self) -> str:
+        return f"The embedding model {self.embedder!r} can't be used: {self.why}"
+
+
+class StorageError(RetrievalError):
+    """The disk or the database refused; nothing was acknowledged."""
+
+    def __init__(self, where: str, why: str) -> None:
+        self.where = where
+        self.why = why
+        super().__init__(where, why)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where} refused the operation ({self.why}); nothing was changed. "
+            "Check free space and permissions, then try again."
+        )

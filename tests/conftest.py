@@ -1,0 +1,104 @@
+"""Fixtures that every test may use. Nothing here starts unless a test asks for it.
+
+The real engine, its tiers and Redis are started once a run, with a tiny random model; tests are
+kept apart by their salts.
+"""
+
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from app.stack.deploy_files import find_deploy_files
+from app.stack.environment import EngineEnvironment, ensure_environment
+from app.stack.paths import CachePaths
+from app.stack.settings import EngineOptions, StackSettings
+from app.stack.stack import RunningStack, engine_plan, start_stack
+from cache.tiers import TierSettings
+
+TINY_POOL_TOKENS = 12_000
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the developer's own reaches a test."""
+    for name in list(os.environ):
+        if name.startswith("FOREWORD_") and not name.startswith("FOREWORD_TEST_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The gateway runs on asyncio alone."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def engine_cache() -> Path:
+    """FOREWORD_CACHE of the run: where the engine's environment is installed, once."""
+    folder = os.environ.get("FOREWORD_TEST_CACHE")
+    if folder is None:
+        pytest.fail("FOREWORD_TEST_CACHE is not set: run the engine's tests by `make test`")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def engine_environment(engine_cache: Path) -> EngineEnvironment:
+    """SGLang and LMCache with the plugins; installed by the first test of a clone that asks."""
+    settings = StackSettings(home=engine_cache, cache=engine_cache, base_env=dict(os.environ))
+    return ensure_environment(engine_plan(settings, find_deploy_files()), say=print)
+
+
+@pytest.fixture(scope="session")
+def engine_python(engine_environment: EngineEnvironment) -> Path:
+    """The interpreter that has SGLang."""
+    return engine_environment.python
+
+
+@pytest.fixture(scope="session")
+def tiny_model(engine_cache: Path, engine_python: Path) -> Path:
+    """A model of random weights: fast, senseless, always the same."""
+    folder = CachePaths(engine_cache).models / "tiny"
+    if not (folder / "config.json").is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        command = [engine_python, "-m", "foreword_cpu.tiny_model", folder]
+        subprocess.run(command, check=True, timeout=300)
+    return folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealEngine:
+    """The running engine, as the contract suites want it."""
+
+    url: str
+    model_path: Path
+    stack: RunningStack = field(repr=False)
+
+    def salt(self) -> str:
+        """A cache salt that nobody has used."""
+        return uuid.uuid4().hex
+
+
+@pytest.fixture(scope="session")
+def engine(
+    engine_cache: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealEngine]:
+    """Real SGLang with LMCache (RAM, SSD, Redis) and the guard, on the tiny model."""
+    settings = StackSettings(
+        home=tmp_path_factory.mktemp("stack"),
+        cache=engine_cache,
+        base_env=dict(os.environ),
+        model=str(tiny_model),
+        engine=EngineOptions(pool_tokens=TINY_POOL_TOKENS),
+        tiers=TierSettings(ram_gb=0.5, ssd_gb=0.5),
+        redis=True,
+        redis_gb=0.25,
+        gateway=False,
+        cpu=True,
+    )
+    with start_stack(settings, say=print) as stack:
+        yield RealEngine(url=stack.engine_url, model_path=tiny_model, stack=stack)

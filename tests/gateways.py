@@ -1,0 +1,60 @@
+"""A real gateway on a real socket, in a thread of the test process."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import uvicorn
+
+from app.main import create_app
+from app.settings import EngineSettings, GatewaySettings, Settings
+
+_START_S = 30.0
+
+
+def gateway_settings(home: Path, engine_url: str, **engine: object) -> Settings:
+    """Settings that touch nothing but `home`."""
+    return Settings(
+        home=home,
+        cache=home / "cache",
+        gateway=GatewaySettings(port=0),
+        engine=EngineSettings.model_validate({"url": engine_url, **engine}),
+    )
+
+
+@contextmanager
+def running_gateway(settings: Settings) -> Iterator[str]:
+    """The base URL of a gateway that has met its engine, if there is one."""
+    config = uvicorn.Config(
+        create_app(settings), host="127.0.0.1", port=0, log_config=None, access_log=False
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, name="gateway")
+    thread.start()
+    try:
+        yield _wait(server, thread)
+    finally:
+        server.should_exit = True
+        thread.join(_START_S)
+        assert not thread.is_alive(), "the gateway did not stop"
+
+
+def wait_until_ready(url: str, *, within_s: float = _START_S) -> None:
+    """Until the gateway would answer a question."""
+    deadline = time.monotonic() + within_s
+    while httpx.get(f"{url}/readyz", trust_env=False).status_code != 200:
+        assert time.monotonic() < deadline, "the gateway did not get ready"
+        time.sleep(0.05)
+
+
+def _wait(server: uvicorn.Server, thread: threading.Thread) -> str:
+    deadline = time.monotonic() + _START_S
+    while not server.started:
+        assert thread.is_alive(), "the gateway ended while it started"
+        assert time.monotonic() < deadline, "the gateway did not start"
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    return f"http://127.0.0.1:{port}"

@@ -1,0 +1,41 @@
+"""Real tokenizers for tests: a small byte-level BPE, trained on the spot, always the same."""
+
+from pathlib import Path
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+
+CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+_CORPUS = (
+    "The ferry leaves at nine and comes back at noon. The lighthouse is open from ten to five.",
+    "You answer questions from the documents below. Name the document you used in brackets.",
+    "def count(words): return sum(1 for word in words if word)",
+    "Prices: adults 12.50, children 6.25, dogs travel free. Call 0123 456789 for groups.",
+    "system user assistant document name What does it cost? Größe, naïve, 東京",
+)
+
+
+def write_tokenizer(folder: Path, *, chat_template: str = CHATML) -> Path:
+    """A model folder with just its tokenizer and chat template."""
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=700,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_CORPUS * 4, trainer)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "chat_template.jinja").write_text(chat_template)
+    return folder
