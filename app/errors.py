@@ -4,7 +4,6 @@
 GatewayError
 ├── InvalidRequestError          (param)          the client's request is at fault
 │   ├── ModelNotFoundError       (model, known)
-│   ├── CollectionNotFoundError  (name)
 │   ├── RefusedFieldError        (field)          steers the engine or another tenant
 │   ├── ContextLengthError       (prompt_tokens, completion_tokens, limit)
 │   └── CorpusTooLargeError      (collection, prompt_tokens, limit)
@@ -47,17 +46,6 @@ class ModelNotFoundError(InvalidRequestError):
         self.model = model
         self.known = tuple(known)
         self.param = "model"
-
-
-class CollectionNotFoundError(InvalidRequestError):
-    """No collection of that name or id belongs to the tenant."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"there is no collection {name!r}; make one with `foreword ingest {name} PATHS`"
-        )
-        self.name = name
-        self.param = "foreword.collection"
 
 
 class RefusedFieldError(InvalidRequestError):

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 
 from app.errors import (
-    CollectionNotFoundError,
     ContextLengthError,
     CorpusTooLargeError,
     InvalidRequestError,
@@ -32,7 +32,7 @@ from prompts import (
 )
 from prompts.errors import ChatTemplateError
 from prompts.render import Value
-from retrieval import Chunk, CollectionInfo
+from retrieval import Chunk, Collection, for_prompt
 
 ALIAS = "default"
 
@@ -143,40 +143,49 @@ async def _context(
         if options is not None and options.mode is not None:
             raise InvalidRequestError("a mode needs a collection", param="foreword.mode")
         return _Context()
-    collections = services.collections
-    info = await anyio.to_thread.run_sync(collections.find, tenant, options.collection)
-    if info is None:
-        raise CollectionNotFoundError(options.collection)
-    if info.chunk_count == 0:
+    collection = await anyio.to_thread.run_sync(
+        partial(services.collections.resolve, options.collection, tenant=tenant)
+    )
+    if options.mode is Mode.CAG:
+        context = await _whole_corpus(services, collection)
+    else:
+        context = await _passages(services, collection, conversation[-1].content)
+    if not context.documents:
         raise InvalidRequestError(
-            f"collection {info.name!r} holds no document yet; add one with "
-            f"`foreword ingest {info.name} PATHS`",
+            f"collection {collection.name!r} holds no document yet; add one with "
+            f"`foreword ingest {collection.name} PATHS`",
             param="foreword.collection",
         )
-    if options.mode is Mode.CAG:
-        return await _whole_corpus(services, info, tenant)
-    return await _passages(services, info, tenant, conversation[-1].content)
+    return context
 
 
-async def _whole_corpus(services: Services, info: CollectionInfo, tenant: str) -> _Context:
-    corpus = await anyio.to_thread.run_sync(services.collections.corpus, tenant, info.id)
+async def _whole_corpus(services: Services, collection: Collection) -> _Context:
+    load = partial(services.collections.corpus, collection.id, tenant=collection.tenant)
+    documents = await anyio.to_thread.run_sync(load)
+    cut = partial(services.collections.corpus_chunks, collection.id, tenant=collection.tenant)
+    chunks = await anyio.to_thread.run_sync(cut)
     return _Context(
-        documents=tuple(PromptDocument(name=d.name, text=d.text) for d in corpus),
-        sources=tuple(Source(document=d.name, text=d.text) for d in corpus),
-        collection=info.name,
+        documents=tuple(PromptDocument(name=d.name, text=d.text) for d in documents),
+        sources=tuple(_source(c) for c in chunks),
+        collection=collection.name,
         mode=Mode.CAG,
         reason="asked for",
     )
 
 
-async def _passages(services: Services, info: CollectionInfo, tenant: str, query: str) -> _Context:
-    chunks = await anyio.to_thread.run_sync(
-        services.collections.passages, tenant, info.id, query, services.settings.retrieval.passages
+async def _passages(services: Services, collection: Collection, query: str) -> _Context:
+    search = partial(
+        services.collections.search,
+        collection.id,
+        query,
+        services.settings.retrieval.passages,
+        tenant=collection.tenant,
     )
+    chunks = for_prompt(await anyio.to_thread.run_sync(search))
     return _Context(
-        documents=tuple(PromptDocument(name=c.document_name, text=c.text) for c in chunks),
+        documents=tuple(PromptDocument(name=c.name, text=c.text) for c in chunks),
         sources=tuple(_source(c) for c in chunks),
-        collection=info.name,
+        collection=collection.name,
         mode=Mode.RAG,
         reason="default",
     )
@@ -184,10 +193,10 @@ async def _passages(services: Services, info: CollectionInfo, tenant: str, query
 
 def _source(chunk: Chunk) -> Source:
     return Source(
-        document=chunk.document_name,
+        document=chunk.name,
         text=chunk.text,
         page=chunk.page,
-        heading=" > ".join(chunk.headings) or None,
+        heading=" > ".join(chunk.heading_path) or None,
     )
 
 

@@ -23,7 +23,6 @@ _SERVER = "server_error"
 # The first row whose class fits holds, so that particular errors stand above general ones.
 PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (gateway.ModelNotFoundError, Problem(404, _INVALID, "model_not_found")),
-    (gateway.CollectionNotFoundError, Problem(404, _INVALID, "collection_not_found")),
     (gateway.RefusedFieldError, Problem(400, _INVALID, "unsupported_field")),
     (gateway.ContextLengthError, Problem(400, _INVALID, "context_length_exceeded")),
     (gateway.CorpusTooLargeError, Problem(400, _INVALID, "context_length_exceeded")),
@@ -41,6 +40,15 @@ PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (prompts.ChatTemplateError, Problem(500, _SERVER, "chat_template")),
     (prompts.TokenizerNotFoundError, Problem(500, _SERVER, "tokenizer_not_found")),
     (prompts.TemplateError, Problem(500, _SERVER, "template_fault")),
+    (retrieval.CollectionNotFoundError, Problem(404, _INVALID, "collection_not_found")),
+    (retrieval.CollectionFileNotFoundError, Problem(404, _INVALID, "file_not_found")),
+    (retrieval.StoredFileNotFoundError, Problem(404, _INVALID, "file_not_found")),
+    (retrieval.AmbiguousCollectionError, Problem(409, _INVALID, "collection_ambiguous")),
+    (retrieval.FileTooLargeError, Problem(413, _INVALID, "file_too_large")),
+    (retrieval.UnreadableDocumentError, Problem(400, _INVALID, "unreadable_document")),
+    (retrieval.InvalidSearchError, Problem(400, _INVALID, "invalid_search")),
+    (retrieval.IndexManifestError, Problem(409, _INVALID, "embedder_mismatch")),
+    (retrieval.StorageError, Problem(507, _SERVER, "storage_refused")),
     (retrieval.RetrievalError, Problem(503, _SERVER, "retrieval_unavailable")),
     (CacheError, Problem(500, _SERVER, "ledger_unavailable")),
 )

@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.upstream import Timeouts, Upstream
 from cache.ledger import Ledger
 from prompts import TemplateLibrary, load_templates, shipped_templates
-from retrieval import Collections, MiniLMEmbedder
+from retrieval import ChunkingSettings, Collections, HashingEmbedder, minilm_embedder
 
 LOCAL_TENANT = "local"
 
@@ -98,9 +98,13 @@ def _client(settings: Settings) -> EngineClient:
 
 
 def _collections(settings: Settings, database: sqlalchemy.Engine) -> Collections:
+    hashing = settings.retrieval.embedder == "hashing"
+    embedder = HashingEmbedder() if hashing else minilm_embedder()
     return Collections(
         database,
-        settings.home / "files",
-        MiniLMEmbedder(),
-        chunk_tokens=settings.retrieval.chunk_tokens,
+        settings.home / "retrieval",
+        embedder,
+        embedder.count_tokens,
+        chunking=ChunkingSettings(max_tokens=settings.retrieval.chunk_tokens),
+        max_file_bytes=settings.gateway.max_body_bytes,
     )

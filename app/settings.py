@@ -1,6 +1,7 @@
 """The gateway's settings: one frozen object, read once from `FOREWORD_…` and `foreword.toml`."""
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_settings import (
@@ -55,7 +56,13 @@ class EngineSettings(_Section):
 class RetrievalSettings(_Section):
     """Documents and search."""
 
-    chunk_tokens: int = Field(180, ge=16, description="most tokens in one passage")
+    embedder: Literal["all-minilm-l6-v2", "hashing"] = Field(
+        "all-minilm-l6-v2",
+        description="the embedding model; `hashing` knows words but no meaning, and needs no torch",
+    )
+    chunk_tokens: int = Field(
+        192, ge=64, le=254, description="most tokens of the embedding model in one passage"
+    )
     passages: int = Field(6, ge=1, le=64, description="passages put into a prompt")
 
 

@@ -11,6 +11,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -62,8 +63,8 @@ class _Connection(asyncio.Protocol):
 
     # asyncio.Protocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports don't derive from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._answered = True
@@ -102,12 +103,7 @@ class _Connection(asyncio.Protocol):
     @property
     def reusable(self) -> bool:
         """Whether the next request may use this connection."""
-        return (
-            self.complete
-            and self._lost is None
-            and self._malformed is None
-            and self._keep_alive
-        )
+        return self.complete and self._lost is None and self._malformed is None and self._keep_alive
 
     @property
     def alive(self) -> bool:

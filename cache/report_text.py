@@ -18,7 +18,10 @@ TEXT_WIDTH = 100
 
 
 def render_text(report: Report) -> str:
-    """The report as plain text, at most 100 columns wide, ending with a newline."""
+    """The report as plain text, at most 100 columns wide, ending with a newline.
+
+    Labels are cut to keep to it, down to 4 characters; only many groups can still exceed it.
+    """
     parts = [[f"Foreword report, {_period(report)}"]]
     if report.total is None:
         parts.append(["No request ended in this time."])
@@ -185,7 +188,7 @@ def _table(
     """Label columns left-aligned and cut to fit, figures right-aligned and never cut."""
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     room = TEXT_WIDTH - sum(widths) - 2 * len(widths)
-    share = max(4, room // len(names) - 2) if names else 0
+    share = max(4, (room - 2 * len(names) + 2) // len(names)) if names else 0
     cut = [[_cut(label, share) for label in line] for line in [names, *labels]]
     label_widths = [max(map(len, column)) for column in zip(*cut, strict=True)]
     return [
@@ -208,8 +211,10 @@ def _wrapped(notes: Iterable[str]) -> list[str]:
 
 
 def _count(number: int) -> str:
-    """Thousands grouped by commas; in millions from 10**9 on, so that columns stay narrow."""
-    return f"{number:,}" if abs(number) < 10**9 else f"{number / 10**6:,.0f}M"
+    """Thousands grouped by commas; rounded from 10**8 on, so that columns stay narrow."""
+    if abs(number) < 10**8:
+        return f"{number:,}"
+    return f"{number / 10**6:,.0f}M" if abs(number) < 10**12 else f"{number / 10**12:,.1f}T"
 
 
 def _tokens(figure: TokenSum) -> str:

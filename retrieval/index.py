@@ -7,8 +7,6 @@ so row i is the i-th chunk. Flat inner product: exact, and with normalised rows 
 
 import hashlib
 import json
-import threading
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -24,7 +22,6 @@ from retrieval.errors import IndexDamagedError, IndexManifestError, IndexNotFoun
 FORMAT = 1
 _INDEX_FILE = "index.faiss"
 _MANIFEST_FILE = "manifest.json"
-_IMPORT_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +76,7 @@ class VectorIndex:
         """This index with more rows at its end; threads that search this one aren't disturbed."""
         index = _faiss().clone_index(self._index)
         index.add(np.ascontiguousarray(vectors, dtype=np.float32))
-        return VectorIndex(
-            index, embedder=self.embedder, chunk_ids=[*self.chunk_ids, *chunk_ids]
-        )
+        return VectorIndex(index, embedder=self.embedder, chunk_ids=[*self.chunk_ids, *chunk_ids])
 
     def save(self, folder: Path) -> IndexManifest:
         """Writes index and manifest, each atomically, the manifest last.
@@ -179,10 +174,7 @@ def _read(path: Path) -> bytes:
 
 
 def _faiss() -> ModuleType:
-    """FAISS, imported at first use: it costs 0.2 s and a thread pool."""
-    with _IMPORT_LOCK, warnings.catch_warnings():
-        # SWIG's types lack __module__, which Python reports while the module is built.
-        warnings.filterwarnings("ignore", message="builtin type .* has no __module__ attribute")
-        import faiss
+    """FAISS, imported at first use: it takes half a second and a thread pool."""
+    import faiss
 
-        return faiss  # type: ignore[no-any-return]
+    return faiss

@@ -10,7 +10,7 @@ import httpx
 import uvicorn
 
 from app.main import create_app
-from app.settings import EngineSettings, GatewaySettings, Settings
+from app.settings import EngineSettings, GatewaySettings, RetrievalSettings, Settings
 
 _START_S = 30.0
 
@@ -22,6 +22,7 @@ def gateway_settings(home: Path, engine_url: str, **engine: object) -> Settings:
         cache=home / "cache",
         gateway=GatewaySettings(port=0),
         engine=EngineSettings.model_validate({"url": engine_url, **engine}),
+        retrieval=RetrievalSettings(embedder="hashing"),
     )
 
 

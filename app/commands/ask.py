@@ -9,7 +9,7 @@ import click
 import httpx
 
 from app.commands.gateway import (
-    GatewayProblem,
+    GatewayAnswerError,
     checked,
     error_message,
     gateway,
@@ -126,6 +126,6 @@ def _chunks(client: httpx.Client, body: dict[str, Any]) -> Iterator[dict[str, An
                     return
                 chunk = json.loads(item)
                 if "error" in chunk:
-                    raise GatewayProblem(error_message(item.decode(), 500))
+                    raise GatewayAnswerError(error_message(item.decode(), 500))
                 yield chunk
-    raise GatewayProblem("the answer broke off before its end; ask again")
+    raise GatewayAnswerError("the answer broke off before its end; ask again")

@@ -15,17 +15,20 @@ from app.stack.stack_file import read_stack_file
 _CONNECT_S = 5.0
 # Prefill of a long prompt on a plain CPU takes minutes; the engine's own limits are shorter.
 _READ_S = 900.0
-_COULD_NOT_START = 3
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class GatewayProblem(click.ClickException):
-    """One sentence for people; exit 3 where no gateway answers, else 2."""
+class GatewayAnswerError(click.ClickException):
+    """One sentence for people."""
 
-    def __init__(self, message: str, exit_code: int = 2) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    exit_code = 2
+
+
+class NoGatewayError(GatewayAnswerError):
+    """No gateway answers."""
+
+    exit_code = 3
 
 
 def gateway_options(command: Command) -> Command:
@@ -46,7 +49,7 @@ def gateway(url: str | None, home: Path) -> Iterator[httpx.Client]:
     """A client of the gateway.
 
     Raises:
-        GatewayProblem: none is known, none answers, or it broke off.
+        GatewayAnswerError: none is known, none answers, or it broke off.
     """
     base = url or _running(home)
     timeout = httpx.Timeout(_READ_S, connect=_CONNECT_S)
@@ -54,25 +57,25 @@ def gateway(url: str | None, home: Path) -> Iterator[httpx.Client]:
         with httpx.Client(base_url=base, timeout=timeout, trust_env=False) as client:
             yield client
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        raise GatewayProblem(f"{base!r} is not an http:// address") from error
+        raise GatewayAnswerError(f"{base!r} is not an http:// address") from error
     except httpx.ConnectError as error:
         problem = f"no gateway answers at {base}; start one with `foreword up`"
-        raise GatewayProblem(problem, _COULD_NOT_START) from error
+        raise NoGatewayError(problem) from error
     except httpx.HTTPError as error:
         problem = f"the gateway at {base} broke off: {error or type(error).__name__}"
-        raise GatewayProblem(problem, _COULD_NOT_START) from error
+        raise NoGatewayError(problem) from error
 
 
 def checked(response: httpx.Response) -> httpx.Response:
     """The response, if it is a success.
 
     Raises:
-        GatewayProblem: with the gateway's own sentence.
+        GatewayAnswerError: with the gateway's own sentence.
     """
     if response.is_success:
         return response
     response.read()
-    raise GatewayProblem(error_message(response.text, response.status_code))
+    raise GatewayAnswerError(error_message(response.text, response.status_code))
 
 
 def error_message(text: str, status: int) -> str:
@@ -92,8 +95,8 @@ def _running(home: Path) -> str:
     facts = read_stack_file(HomePaths(resolve(home)).stack_file)
     if facts is None:
         problem = f"nothing runs in {home}; start it with `foreword up`, or give --url"
-        raise GatewayProblem(problem, _COULD_NOT_START)
+        raise NoGatewayError(problem)
     if facts.url is None or not facts.ready:
         problem = f"the stack in {home} is still starting; try again when `foreword up` says so"
-        raise GatewayProblem(problem, _COULD_NOT_START)
+        raise NoGatewayError(problem)
     return facts.url

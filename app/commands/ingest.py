@@ -9,7 +9,7 @@ from typing import Any
 import click
 import httpx
 
-from app.commands.gateway import GatewayProblem, checked, gateway, gateway_options
+from app.commands.gateway import GatewayAnswerError, checked, gateway, gateway_options
 
 _SUFFIXES = (".txt", ".text", ".md", ".markdown", ".html", ".htm", ".pdf")
 
@@ -80,14 +80,14 @@ def _attempt(client: httpx.Client, store: str, name: str, path: Path) -> dict[st
         attached = checked(
             client.post(f"/v1/vector_stores/{store}/files", json={"file_id": uploaded["id"]})
         ).json()
-    except GatewayProblem as error:
+    except GatewayAnswerError as error:
         return {"file": str(path), "status": "failed", "problem": error.message}
-    problem = attached["last_error"]["message"] if attached["last_error"] else None
+    last_error = attached["last_error"]
     return {
         "file": str(path),
         "id": attached["id"],
         "status": attached["status"],
-        "problem": problem,
+        "problem": last_error["message"] if last_error else None,
         "chunks": attached["foreword"]["chunks"],
         "unchanged": attached["foreword"]["unchanged"],
     }

@@ -41,6 +41,7 @@ KILL_PATIENCE_S = 10.0
 def main(arguments: list[str]) -> int:
     options, command = _parse(arguments)
     wake = _wake_on_signals()
+    began = time.time()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
         child = _spawn(command)
@@ -53,6 +54,7 @@ def main(arguments: list[str]) -> int:
     finally:
         kill_until_gone(_living_after_reaping, patience_s=KILL_PATIENCE_S)
         unlink_shared_memory(options.shared_memory)
+        unlink_orphans(options.orphans, since=began)
 
 
 def descendants(ancestor: int) -> list[int]:
@@ -114,10 +116,61 @@ def unlink_shared_memory(prefixes: list[str]) -> list[str]:
     return gone
 
 
+def unlink_orphans(prefixes: list[str], *, since: float) -> list[str]:
+    """Unlinks shared memory with random names that nobody has open any more; returns the names.
+
+    For names that many programs choose (``sem.mp-…``): only files of this user that were touched
+    since a time (seconds of the epoch), and that no process of this user has mapped or open.
+    """
+    candidates = [
+        path
+        for prefix in prefixes
+        for path in SHARED_MEMORY.glob(f"{prefix}*")
+        if _touched(path, since)
+    ]
+    if not candidates:
+        return []
+    used = _open_files()
+    gone = [path for path in candidates if str(path) not in used]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return [path.name for path in gone]
+
+
+def _touched(path: Path, since: float) -> bool:
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return False
+    return facts.st_uid == os.getuid() and facts.st_ctime >= since
+
+
+def _open_files() -> set[str]:
+    """Files in shared memory that some process has mapped or open."""
+    used: set[str] = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            maps = (entry / "maps").read_text(errors="replace")
+            used.update(_mapped(maps))
+            used.update(str(link.readlink()) for link in (entry / "fd").iterdir())
+        except OSError:  # ended meanwhile, or another user's
+            continue
+    return used
+
+
+def _mapped(maps: str) -> Iterator[str]:
+    """Source: proc_pid_maps(5): the path is the sixth field."""
+    for line in maps.splitlines():
+        fields = line.split(maxsplit=5)
+        if len(fields) == 6 and fields[5].startswith(str(SHARED_MEMORY)):
+            yield fields[5]
+
+
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="leash", usage="%(prog)s [OPTIONS] -- COMMAND …")
     parser.add_argument("--grace", type=float, required=True, help="seconds")
     parser.add_argument("--shared-memory", action="append", default=[], metavar="PREFIX")
+    parser.add_argument("--orphans", action="append", default=[], metavar="PREFIX")
     # Split by hand: what argparse does with a second "--" differs between Python versions.
     split = arguments.index("--")
     return parser.parse_args(arguments[:split]), arguments[split + 1 :]

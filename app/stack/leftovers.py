@@ -6,12 +6,14 @@ identity in its name.
 
 import signal
 import time
+from datetime import datetime
 from pathlib import Path
 
 from app.stack import leash
 from app.stack.commands import STACK_VARIABLE
-from app.stack.paths import HomePaths
+from app.stack.paths import ORPHAN_PREFIXES, HomePaths
 from app.stack.process import signal_process
+from app.stack.stack_file import read_stack_file
 
 GRACE_S = 20.0
 
@@ -52,7 +54,12 @@ def end_leftovers(home: HomePaths, *, grace_s: float = GRACE_S) -> tuple[list[in
     for pid in killed:
         signal_process(pid, signal.SIGKILL)
     leash.kill_until_gone(lambda: marked_processes(home), patience_s=leash.KILL_PATIENCE_S)
-    return killed, leash.unlink_shared_memory(list(home.shared_memory_prefixes))
+    unlinked = leash.unlink_shared_memory(list(home.shared_memory_prefixes))
+    facts = read_stack_file(home.stack_file)
+    if facts is not None:  # it was killed, else the file would be gone
+        since = datetime.fromisoformat(facts.started).timestamp()
+        unlinked += leash.unlink_orphans(list(ORPHAN_PREFIXES), since=since)
+    return killed, unlinked
 
 
 def _environment(pid: int) -> list[bytes]:

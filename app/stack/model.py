@@ -17,7 +17,7 @@ from pathlib import Path
 
 from app.stack import files
 from app.stack.deploy_files import CONVERTER, DeployFiles
-from app.stack.environment import EngineEnvironment
+from app.stack.environment_plan import EngineEnvironment
 from app.stack.errors import (
     DiskFullError,
     ModelConversionError,

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,17 +34,22 @@ class ProcessSpec:
     cwd: Path
     stop_grace_s: float = 10.0
     shared_memory: tuple[str, ...] = ()
-    """Starts of names in /dev/shm that are unlinked once the process has ended."""
+    """Starts of names in /dev/shm that are its own: unlinked once the process has ended."""
+    orphans: tuple[str, ...] = ()
+    """Starts of names that other programs use too: unlinked if nobody has the file open."""
 
 
 class LeashedProcess:
     """A running child. Its methods may be called from any thread."""
 
-    def __init__(self, leash_process: subprocess.Popen[bytes], *, pid: int, spec: ProcessSpec):
+    def __init__(
+        self, leash_process: subprocess.Popen[bytes], *, pid: int, spec: ProcessSpec, began: float
+    ) -> None:
         self._leash = leash_process
         self._spec = spec
         self._sweeping = threading.Lock()
         self._swept = False
+        self._began = began
         self.pid = pid
 
     @classmethod
@@ -61,6 +67,8 @@ class LeashedProcess:
             f"--grace={spec.stop_grace_s}",
         ]
         argv += [f"--shared-memory={prefix}" for prefix in spec.shared_memory]
+        argv += [f"--orphans={prefix}" for prefix in spec.orphans]
+        began = time.time()
         # A session of its own: the terminal's Ctrl-C reaches the supervisor alone.
         leash_process = subprocess.Popen(
             [*argv, "--", *spec.argv],
@@ -79,7 +87,7 @@ class LeashedProcess:
             _close(leash_process)
             leash_process.wait(LEASH_START_S)
             raise CommandNotRunError(fact["error"])
-        return cls(leash_process, pid=int(fact["pid"]), spec=spec)
+        return cls(leash_process, pid=int(fact["pid"]), spec=spec, began=began)
 
     @property
     def leash_pid(self) -> int:
@@ -133,6 +141,7 @@ class LeashedProcess:
                 patience_s=leash.KILL_PATIENCE_S,
             )
             leash.unlink_shared_memory(list(self._spec.shared_memory))
+            leash.unlink_orphans(list(self._spec.orphans), since=self._began)
             self._swept = True
 
 

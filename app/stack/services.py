@@ -5,12 +5,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from app.stack import commands, health
-from app.stack.environment import EngineEnvironment
+from app.stack.environment_plan import EngineEnvironment
 from app.stack.errors import ProgramMissingError
 from app.stack.keeper import Service
-from app.stack.paths import HomePaths
+from app.stack.paths import ORPHAN_PREFIXES, HomePaths
 from app.stack.ports import LOOPBACK
 from app.stack.process import ProcessSpec
 from app.stack.settings import Model, Ports, StackSettings
@@ -19,6 +20,7 @@ from cache.tiers import RedisTier, TierSettings
 ASK_S = 5.0
 GENERATE_S = 90.0
 GIB = 1024**3
+REDIS_PORT = 6379
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,12 @@ def build_services(parts: StackParts) -> list[Service]:
     return services
 
 
+def redis_address(url: str) -> tuple[str, int]:
+    """Host and port of a ``redis://`` URL."""
+    parts = urlsplit(url)
+    return parts.hostname or LOOPBACK, parts.port or REDIS_PORT
+
+
 def engine_is_ready(url: str) -> bool:
     """``/ready`` first, which is cheap; then one generated token, which proves the whole path."""
     if not health.get(f"{url}/ready", timeout_s=ASK_S).good:
@@ -133,6 +141,7 @@ def _tier(parts: StackParts, python: Path, tiers: TierSettings) -> Service:
         stop_grace_s=10.0,
         essential=False,
         shared_memory=parts.home.shared_memory_prefixes,
+        orphans=ORPHAN_PREFIXES,
     )
 
 
@@ -164,6 +173,7 @@ def _engine(parts: StackParts, python: Path, model: Model) -> Service:
         ready_within_s=7200.0 if from_hub else 600.0,
         usually="a minute, and the model's download" if from_hub else "40 to 90 s",
         stop_grace_s=10.0,
+        orphans=ORPHAN_PREFIXES,
     )
 
 
@@ -202,6 +212,7 @@ def _service(
     stop_grace_s: float,
     essential: bool = True,
     shared_memory: tuple[str, ...] = (),
+    orphans: tuple[str, ...] = (),
 ) -> Service:
     spec = ProcessSpec(
         argv=tuple(argv),
@@ -209,6 +220,7 @@ def _service(
         cwd=parts.home.run,
         stop_grace_s=stop_grace_s,
         shared_memory=shared_memory,
+        orphans=orphans,
     )
     return Service(
         name=name,

@@ -11,6 +11,8 @@ from cache.tiers import TierSettings
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_PORT = 8400
+DEFAULT_HOME = Path("~/.local/share/foreword")
+DEFAULT_CACHE = Path("~/.cache/foreword")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,18 +14,13 @@ from pathlib import Path
 
 from app.stack import files
 from app.stack.deploy_files import DeployFiles, find_deploy_files
-from app.stack.environment import (
-    EngineEnvironment,
-    EnvironmentPlan,
-    ensure_environment,
-    plan_environment,
-)
+from app.stack.environment import ensure_environment
+from app.stack.environment_plan import EngineEnvironment, EnvironmentPlan, plan_environment
 from app.stack.errors import (
     AlreadyRunningError,
     EngineUnreachableError,
     GpuMachineError,
     HostNeedsKeysError,
-    StackError,
 )
 from app.stack.health import get
 from app.stack.leftovers import end_leftovers
@@ -33,76 +28,12 @@ from app.stack.model import ModelMaker, ensure_default_model, find_model
 from app.stack.paths import LONGEST_SOCKET_FOLDER_BYTES, CachePaths, HomePaths, resolve
 from app.stack.ports import LOOPBACK, claim_port, free_ports, is_loopback
 from app.stack.progress import Say, silent
+from app.stack.running import RunningStack, describe
 from app.stack.services import ASK_S, StackParts, build_services, tiers_with_redis
 from app.stack.settings import Model, Ports, StackSettings
-from app.stack.stack_file import ProcessFacts, StackFacts, read_stack_file, write_stack_file
+from app.stack.stack_file import read_stack_file, write_stack_file
 from app.stack.supervisor import Supervisor
 from cache.tiers import engine_config
-
-
-class RunningStack:
-    """A started stack: where its parts answer, and control over them."""
-
-    def __init__(self, parts: StackParts, supervisor: Supervisor) -> None:
-        self._parts = parts
-        self._supervisor = supervisor
-        self.home = parts.home
-        self.model = parts.model
-        self.environment = parts.environment
-
-    @property
-    def url(self) -> str | None:
-        """The gateway."""
-        return self._parts.gateway_url if self._has("gateway") else None
-
-    @property
-    def engine_url(self) -> str:
-        return self._parts.engine_url
-
-    @property
-    def kv_events(self) -> str | None:
-        """ZMQ address of the engine's KV events."""
-        return f"tcp://{LOOPBACK}:{self._parts.ports.kv_events}" if self._has("engine") else None
-
-    @property
-    def tier_url(self) -> str | None:
-        """LMCache's HTTP side."""
-        return self._parts.tier_url if self._has("tier") else None
-
-    @property
-    def redis_url(self) -> str | None:
-        return f"redis://{LOOPBACK}:{self._parts.ports.redis}/0" if self._has("redis") else None
-
-    @property
-    def pids(self) -> dict[str, int]:
-        """Running processes by name: redis, tier, engine, gateway."""
-        keepers = self._supervisor.keepers
-        return {name: pid for name, keeper in keepers.items() if (pid := keeper.pid) is not None}
-
-    @property
-    def leash_pids(self) -> dict[str, int]:
-        keepers = self._supervisor.keepers
-        return {
-            name: pid for name, keeper in keepers.items() if (pid := keeper.leash_pid) is not None
-        }
-
-    def restarts(self, name: str) -> int:
-        return self._supervisor.keepers[name].restarts
-
-    def stop_service(self, name: str) -> None:
-        """Stops one service in order, and leaves it stopped."""
-        self._supervisor.keepers[name].stop()
-
-    def start_service(self, name: str) -> None:
-        """Starts a stopped service again at its old address, and waits until it is ready."""
-        self._supervisor.keepers[name].start()
-
-    def wait_for_failure(self, timeout_s: float | None = None) -> StackError | None:
-        """The error of a service that was given up, or None after the time."""
-        return self._supervisor.wait_for_failure(timeout_s)
-
-    def _has(self, name: str) -> bool:
-        return name in self._supervisor.keepers
 
 
 @contextlib.contextmanager
@@ -251,7 +182,7 @@ def _run(parts: StackParts, say: Say) -> Iterator[RunningStack]:
     def write_facts() -> None:
         with writing:
             if not ended.is_set():
-                facts = _facts(parts, supervisor, started=started, ready=ready.is_set())
+                facts = describe(parts, supervisor, started=started, ready=ready.is_set())
                 write_stack_file(parts.home.stack_file, facts)
 
     supervisor = Supervisor(services, say=say, on_change=write_facts)
@@ -273,32 +204,3 @@ def _write_tier_files(parts: StackParts) -> None:
     files.private_folder(parts.home.tier_disk)
     yaml = engine_config(parts.tiers, host=LOOPBACK, port=parts.ports.tier)
     files.write_whole(parts.home.tier_settings, yaml.encode())
-
-
-def _facts(parts: StackParts, supervisor: Supervisor, *, started: str, ready: bool) -> StackFacts:
-    stack = RunningStack(parts, supervisor)
-    has_tier = stack.tier_url is not None
-    return StackFacts(
-        pid=os.getpid(),
-        started=started,
-        ready=ready,
-        home=str(parts.home.root),
-        url=stack.url,
-        engine_url=stack.engine_url,
-        kv_events=stack.kv_events,
-        tier_url=stack.tier_url,
-        tier_address=f"{LOOPBACK}:{parts.ports.tier}" if has_tier else None,
-        redis_url=stack.redis_url,
-        model=None if parts.model is None else parts.model.name,
-        model_path=None if parts.model is None else parts.model.path,
-        processes={
-            name: ProcessFacts(
-                pid=keeper.pid,
-                leash_pid=keeper.leash_pid,
-                state=keeper.state.value,
-                restarts=keeper.restarts,
-                log=str(keeper.service.log),
-            )
-            for name, keeper in supervisor.keepers.items()
-        },
-    )

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -10,13 +11,18 @@ import click
 
 import app
 from app.stack.errors import StackError
-from app.stack.settings import DEFAULT_MODEL, DEFAULT_PORT, StackSettings
-from app.stack.stack import RunningStack, start_stack
+from app.stack.running import RunningStack
+from app.stack.settings import (
+    DEFAULT_CACHE,
+    DEFAULT_HOME,
+    DEFAULT_MODEL,
+    DEFAULT_PORT,
+    StackSettings,
+)
+from app.stack.stack import start_stack
 from cache.tiers import TierSettings
 
-DEFAULT_HOME = "~/.local/share/foreword"
-DEFAULT_CACHE = "~/.cache/foreword"
-SAMPLE_COLLECTION = "handbook"
+SAMPLE_COLLECTION = "ferry"
 
 
 @click.command()
@@ -112,38 +118,54 @@ def run(settings: StackSettings) -> int:
 
 def welcome(stack: RunningStack, settings: StackSettings) -> str:
     """The address, and the first commands to type."""
+    url = stack.url or stack.engine_url
     return "\n".join(
         [
-            f"Foreword is ready at {stack.url} (Ctrl-C stops it). In another terminal:",
+            f"Foreword is ready at {url} (Ctrl-C stops it). In another terminal:",
             "",
-            *(f"  {command}" for command in first_commands(stack.url or "", home_prefix(settings))),
+            *(f"  {command}" for command in first_commands(url, home_prefix(settings))),
         ]
     )
 
 
 def first_commands(url: str, prefix: str) -> list[str]:
-    """One request by curl, and a question to the sample collection."""
-    body = '{"model": "default", "messages": [{"role": "user", "content": "What is a prefix?"}]}'
+    """One request by curl, then a collection and two questions: the second one re-uses."""
+    body = '{"model": "default", "messages": [{"role": "user", "content": "What is a ferry?"}]}'
+    foreword = f"{prefix}{program()}"
+    samples = shlex.quote(str(sample_folder()))
     return [
         f"curl {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'",
-        f"{prefix}foreword ingest {SAMPLE_COLLECTION} {shlex.quote(str(sample_folder()))}",
-        f'{prefix}foreword ask {SAMPLE_COLLECTION} "How many days of leave does one get?" '
-        "--mode cag",
+        f"{foreword} ingest {SAMPLE_COLLECTION} {samples}",
+        f'{foreword} ask {SAMPLE_COLLECTION} "How long does the crossing take?" --mode cag',
+        f'{foreword} ask {SAMPLE_COLLECTION} "What does a bicycle cost?" --mode cag',
+        f"{foreword} report",
     ]
+
+
+def program() -> str:
+    """How to call this program again from the working folder."""
+    if shutil.which("foreword") is not None:
+        return "foreword"
+    beside = Path(sys.executable).with_name("foreword")
+    return shlex.quote(str(_from_here(beside)))
 
 
 def home_prefix(settings: StackSettings) -> str:
     """What the other terminal needs to find this stack."""
-    if settings.home == Path(DEFAULT_HOME):
+    if settings.home == DEFAULT_HOME:
         return ""
     return f"FOREWORD_HOME={shlex.quote(str(settings.home))} "
 
 
 def sample_folder() -> Path:
-    """The small collection that ships, relative to the working folder where that is shorter."""
-    folder = Path(app.__file__).parent.parent / "samples" / SAMPLE_COLLECTION
+    """The small collection that ships."""
+    return _from_here(Path(app.__file__).parent.parent / "samples" / SAMPLE_COLLECTION)
+
+
+def _from_here(path: Path) -> Path:
+    """Relative to the working folder where it is below that."""
     here = Path.cwd()
-    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _interrupt_on(numbers: tuple[signal.Signals, ...]) -> None:

@@ -105,8 +105,8 @@ def main(
                 speedup=speedup,
             ),
         )
-        app = create_app(config)
         listener = listen(host, port)
+        app = create_app(config)
     except BenchError as error:
         click.echo(f"engine_sim: {error}", err=True)
         sys.exit(3)

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from bench.engine_sim import chat_route, ops_routes, text_routes
 from bench.engine_sim.config import SimulatorConfig
-from bench.engine_sim.connection import FaultInjector
+from bench.engine_sim.connection import Connections, FaultInjector
 from bench.engine_sim.engine import SimulatedEngine
 from bench.engine_sim.tokens import ModelText
 
@@ -26,12 +26,14 @@ def create_app(config: SimulatorConfig) -> Starlette:
         SimulatorStartError: an endpoint for KV events can't be taken.
     """
     engine = SimulatedEngine(config, ModelText(config.model_path))
+    connections: Connections = {}
     app = Starlette(
         routes=_routes(),
-        middleware=[Middleware(FaultInjector, plan=engine.faults)],
+        middleware=[Middleware(FaultInjector, plan=engine.faults, connections=connections)],
         lifespan=_lifespan,
     )
     app.state.engine = engine
+    app.state.connections = connections
     return app
 
 

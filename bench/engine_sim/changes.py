@@ -30,6 +30,7 @@ class Stored:
 class Removed:
     """Pages that were evicted."""
 
+    namespace: Namespace
     digests: tuple[bytes, ...]
 
 

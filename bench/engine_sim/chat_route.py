@@ -15,7 +15,6 @@ from bench.engine_sim.bodies import ChatBody
 from bench.engine_sim.changes import Namespace
 from bench.engine_sim.connection import (
     JsonResponse,
-    cut_after,
     read_body,
     refused,
     unless_disconnected,
@@ -66,11 +65,7 @@ async def chat(request: Request) -> Response:
         return refused(error)
     if not body.stream:
         return await _whole(request, reply)
-    parts: AsyncGenerator[bytes] = _parts(reply)
-    drop_after = request.scope.get("state", {}).get("drop_after")
-    if drop_after is not None:
-        parts = cut_after(parts, drop_after)
-    return StreamingResponse(parts, media_type="text/event-stream")
+    return StreamingResponse(_parts(reply), media_type="text/event-stream")
 
 
 def check_sampling(

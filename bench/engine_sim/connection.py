@@ -1,6 +1,7 @@
 """What every route of the simulated engine shares: bodies in, errors out, faults, disconnects."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import anyio
@@ -8,13 +9,14 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bench.engine_sim import wire
-from bench.engine_sim.faults import FaultKind, FaultPlan
+from bench.engine_sim.faults import Fault, FaultKind, FaultPlan
 from bench.engine_sim.limits import RequestRefusedError
 
 Body = TypeVar("Body", bound=BaseModel)
+Connections = dict[tuple[str, int], asyncio.Transport]
 
 
 class JsonResponse(Response):
@@ -22,10 +24,6 @@ class JsonResponse(Response):
 
     def render(self, content: Any) -> bytes:
         return orjson.dumps(content)
-
-
-class ConnectionDroppedError(Exception):
-    """Raised to make the server close a connection in the middle of an answer."""
 
 
 async def read_body(request: Request, kind: type[Body]) -> Body:
@@ -67,49 +65,55 @@ async def unless_disconnected(request: Request, work: Callable[[], Awaitable[Non
     return done
 
 
-async def cut_after(stream: AsyncIterator[bytes], chunks: int) -> AsyncGenerator[bytes]:
-    """The stream's first chunks, and then a closed connection."""
-    async for part in stream:
-        if chunks == 0:
-            break
-        chunks -= 1
-        yield part
-    raise ConnectionDroppedError
-
-
 class FaultInjector:
-    """ASGI middleware: lets due faults happen before a request reaches its route.
+    """ASGI middleware: lets due faults happen before, or while, a route answers."""
 
-    A drop in the middle of a stream is left to the route, in `request.state.drop_after`.
-    """
-
-    def __init__(self, app: ASGIApp, plan: FaultPlan) -> None:
+    def __init__(self, app: ASGIApp, plan: FaultPlan, connections: Connections) -> None:
+        """`connections` has the open transports by the client's address."""
         self._app = app
         self._plan = plan
+        self._connections = connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         fault = self._plan.take(scope["path"]) if scope["type"] == "http" else None
-        if fault is None:
-            await self._app(scope, receive, send)
-            return
-        match fault.kind:
-            case FaultKind.DELAY:
+        match fault:
+            case None:
+                await self._app(scope, receive, send)
+            case Fault(kind=FaultKind.DELAY):
                 await anyio.sleep(fault.seconds)
-            case FaultKind.ERROR:
+                await self._app(scope, receive, send)
+            case Fault(kind=FaultKind.ERROR):
                 problem = wire.error(
                     "fault on order", type="InternalServerError", status=fault.status
                 )
                 await JsonResponse(problem, status_code=fault.status)(scope, receive, send)
-                return
-            case FaultKind.HANG:
+            case Fault(kind=FaultKind.HANG):
                 await _wait_for_disconnect(receive)
-                return
-            case FaultKind.DROP if fault.after_chunks == 0:
-                # The server closes a connection whose application says nothing.
-                return
-            case FaultKind.DROP:
-                scope.setdefault("state", {})["drop_after"] = fault.after_chunks
-        await self._app(scope, receive, send)
+            case Fault(kind=FaultKind.DROP, after_chunks=0):
+                self._drop(scope)
+                await _wait_for_disconnect(receive)
+            case Fault(kind=FaultKind.DROP):
+                await self._app(scope, receive, self._dropping(scope, send, fault.after_chunks))
+
+    def _drop(self, scope: Scope) -> None:
+        transport = self._connections.get(tuple(scope["client"]))
+        if transport is not None:
+            transport.abort()
+
+    def _dropping(self, scope: Scope, send: Send, chunks: int) -> Send:
+        """A `send` that drops the connection in place of the part after `chunks` parts."""
+        left = chunks
+
+        async def counted(message: Message) -> None:
+            nonlocal left
+            if message["type"] == "http.response.body" and message.get("body"):
+                if left == 0:
+                    self._drop(scope)
+                    return
+                left -= 1
+            await send(message)
+
+        return counted
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -115,6 +115,9 @@ class SimulatedEngine:
         """
         if ask.rid in self._answers:
             raise RequestRefusedError(f"Duplicate request ID detected: {ask.rid}")
+        if not all(0 <= token < self.model.vocabulary_size for token in ask.prompt):
+            # The real engine takes such a prompt, and its scheduler dies of it.
+            raise RequestRefusedError("input_ids has a token outside the vocabulary.")
         check_length(self.config, len(ask.prompt), ask.max_new_tokens)
         request = EngineRequest(
             rid=ask.rid,
@@ -180,7 +183,10 @@ class SimulatedEngine:
         }
 
     def _stop_ids(self, ask: Ask) -> frozenset[int]:
-        ends = () if ask.ignore_eos or self.model.eos is None else (self.model.eos,)
+        """`ignore_eos` ignores the stop tokens of the request too, as a real engine did."""
+        if ask.ignore_eos:
+            return frozenset()
+        ends = () if self.model.eos is None else (self.model.eos,)
         return frozenset((*ask.stop_ids, *ends))
 
     def _apply_tier_faults(self) -> None:

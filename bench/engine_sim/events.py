@@ -71,12 +71,18 @@ def as_event(change: Change, *, page_size: int) -> Event:
             return AllBlocksCleared()
 
 
+def encode_batch(changes: Sequence[Change], *, page_size: int, at_s: float) -> bytes:
+    """One batch in msgpack; `at_s` is the time of the day in seconds."""
+    events = [as_event(change, page_size=page_size) for change in _merged(changes)]
+    return msgspec.msgpack.encode(EventBatch(at_s, events, 0))
+
+
 def _merged(changes: Sequence[Change]) -> list[Change]:
     """Neighbouring removals become one event, as the engine sends them."""
     merged: list[Change] = []
     for change in changes:
         if isinstance(change, Removed) and merged and isinstance(merged[-1], Removed):
-            merged[-1] = Removed(merged[-1].digests + change.digests)
+            merged[-1] = Removed(change.namespace, merged[-1].digests + change.digests)
         else:
             merged.append(change)
     return merged
@@ -90,7 +96,6 @@ class EventPublisher:
         self.topic = config.topic
         self.lose_next = 0
         self._page_size = page_size
-        self._encoder = msgspec.msgpack.Encoder()
         self._sequence = 0
         self._buffer: deque[tuple[int, bytes]] = deque(maxlen=config.buffer_steps)
         self._context = zmq.asyncio.Context()
@@ -105,8 +110,7 @@ class EventPublisher:
 
     def publish(self, changes: Sequence[Change]) -> None:
         """Send one batch; while `lose_next` > 0 it is numbered and buffered, but never sent."""
-        events = [as_event(change, page_size=self._page_size) for change in _merged(changes)]
-        payload = self._encoder.encode(EventBatch(time.time(), events, 0))
+        payload = encode_batch(changes, page_size=self._page_size, at_s=time.time())
         sequence, self._sequence = self._sequence, self._sequence + 1
         self._buffer.append((sequence, payload))
         if self.lose_next > 0:
@@ -134,11 +138,11 @@ class EventPublisher:
                 await router.send_multipart((client, b"", topic, number, payload))
         await router.send_multipart((client, b"", b"", _END, b""))
 
-    @staticmethod
-    def _bind(socket: zmq.Socket[bytes] | zmq.asyncio.Socket, endpoint: str) -> str:
+    def _bind(self, socket: zmq.Socket[bytes] | zmq.asyncio.Socket, endpoint: str) -> str:
         try:
             socket.bind(endpoint)
         except zmq.ZMQError as error:
+            self.close()
             raise SimulatorStartError(endpoint, str(error)) from error
         address = socket.getsockopt_string(zmq.LAST_ENDPOINT)
         return address.replace("0.0.0.0", "127.0.0.1")

@@ -69,6 +69,9 @@ class NaivePrefixCache:
             owner == namespace and locked[: len(prefix)] == prefix for owner, locked in self._locks
         )
 
+    def pages(self) -> set[Page]:
+        return set(self._pages)
+
     def leaves(self) -> list[Page]:
         """Unlocked pages that nothing follows."""
         inner = {(owner, prefix[: -self.page_size]) for owner, prefix in self._pages}

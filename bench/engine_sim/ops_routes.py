@@ -207,7 +207,6 @@ def _load(engine: SimulatedEngine, sections: set[str]) -> dict[str, Any]:
         "max_total_num_tokens": pool.capacity_tokens,
         "max_running_requests": engine.config.max_running_requests,
         "token_usage": pool.used_tokens / pool.capacity_tokens,
-        "cache_hit_rate": 0.0,
         "total_prefill_uncached_tokens": scheduler.totals.prefill_tokens,
         "total_prefill_busy_us": int(scheduler.totals.prefill_s * 1e6),
     }

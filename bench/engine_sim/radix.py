@@ -226,7 +226,7 @@ class RadixTree:
         del parent.children[leaf.key[: self.page_size]]
         self.total_tokens -= len(leaf.key)
         if self._record:
-            self._changes.append(Removed(tuple(leaf.digests)))
+            self._changes.append(Removed(leaf.namespace, tuple(leaf.digests)))
         if parent.parent is None and not parent.children:
             self._roots.pop(parent.namespace, None)
         self._note_leaf(parent)

@@ -1,5 +1,6 @@
 """The simulated engine on a socket: in this process's foreground, or in a thread of a test."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -8,11 +9,13 @@ from typing import Self
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bench.engine_sim.app import SERVER_HEADER, create_app
 from bench.engine_sim.config import SimulatorConfig
+from bench.engine_sim.connection import Connections
 from bench.engine_sim.engine import SimulatedEngine
-from bench.errors import SimulatorStartError
+from bench.errors import SimulatorError, SimulatorStartError
 
 _START_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 10.0
@@ -40,6 +43,7 @@ def make_server(app: Starlette, *, log_level: str = "warning") -> uvicorn.Server
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            http=_protocol(app.state.connections),
             log_level=log_level,
             access_log=False,
             server_header=False,
@@ -47,6 +51,21 @@ def make_server(app: Starlette, *, log_level: str = "warning") -> uvicorn.Server
             timeout_graceful_shutdown=1,
         )
     )
+
+
+def _protocol(connections: Connections) -> type[HttpToolsProtocol]:
+    """uvicorn's protocol, which also keeps its open transports where faults find them."""
+
+    class RecordedProtocol(HttpToolsProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            connections[transport.get_extra_info("peername")] = transport
+            super().connection_made(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.pop(self.transport.get_extra_info("peername"), None)
+            super().connection_lost(exc)
+
+    return RecordedProtocol
 
 
 class SimulatorThread:
@@ -76,8 +95,12 @@ class SimulatorThread:
 
     def start(self) -> None:
         """Raises SimulatorStartError, ModelFolderError."""
-        app = create_app(self.config)
         listener = listen(self.host, self.port)
+        try:
+            app = create_app(self.config)
+        except SimulatorError:
+            listener.close()
+            raise
         self.port = listener.getsockname()[1]
         self._engine = app.state.engine
         self._server = make_server(app, log_level="critical")

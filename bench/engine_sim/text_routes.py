@@ -12,7 +12,6 @@ from bench.engine_sim.bodies import DetokenizeBody, GenerateBody, TokenizeBody
 from bench.engine_sim.chat_route import check_sampling, custom_labels, namespace
 from bench.engine_sim.connection import (
     JsonResponse,
-    cut_after,
     read_body,
     refused,
     unless_disconnected,
@@ -39,11 +38,7 @@ async def generate(request: Request) -> Response:
         finally:
             engine.abort(answer.request.rid)
         return JsonResponse(_told(engine, answer, started_s))
-    parts: AsyncGenerator[bytes] = _parts(engine, answer, started_s)
-    drop_after = request.scope.get("state", {}).get("drop_after")
-    if drop_after is not None:
-        parts = cut_after(parts, drop_after)
-    return StreamingResponse(parts, media_type="text/event-stream")
+    return StreamingResponse(_parts(engine, answer, started_s), media_type="text/event-stream")
 
 
 async def tokenize(request: Request) -> Response:

@@ -152,6 +152,14 @@ class Client:
         assert total == details["device"] + details["host"] + details.get("storage", 0)
         return int(details["device"])
 
+    def enough_to_evict(self) -> list[list[int]]:
+        """Different prompts of one length that all but the last fit into the engine's memory."""
+        capacity = int(self.get("/v1/loads")["loads"][0]["max_total_num_tokens"])
+        # A page more for each: what a request needs beside its prompt.
+        length = self.page_floor(min(self.window, capacity) // 4 - 2 * self.page_size) + 1
+        count = capacity // (length + self.page_size) + 1
+        return [self.ids(length, seed=1000 + number) for number in range(count)]
+
     def flush(self) -> None:
         """Empty the engine's memory; waits for requests that are still being ended."""
         wait_until(lambda: self.post("/flush_cache").status_code == 200)

@@ -77,6 +77,27 @@ class CacheContract(Contract):
         client.flush()
         assert client.cached(prompt) == 0
 
+    def test_a_prompt_is_cached_while_its_answer_is_still_being_made(self, client: Client) -> None:
+        prompt = client.ids(100)
+        body = client.body(prompt, stream=True, max_tokens=client.window - 200)
+        with client.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = answer.iter_lines()  # kept: httpx closes the answer with its iterator
+            next(lines)
+            assert client.cached(prompt, max_tokens=1) == client.page_floor(99)
+            assert client.running() == 1
+
+    def test_a_full_pool_gives_up_the_least_recently_used(self, client: Client) -> None:
+        client.flush()
+        prompts = client.enough_to_evict()
+        for prompt in prompts[:-1]:
+            client.chat(prompt, max_tokens=1)
+        client.chat(prompts[0], max_tokens=1)
+        client.chat(prompts[-1], max_tokens=1)
+        whole = client.page_floor(len(prompts[0]) - 1)
+        assert client.cached(prompts[-1], max_tokens=1) == whole
+        assert client.cached(prompts[0], max_tokens=1) == whole
+        assert client.cached(prompts[1], max_tokens=1) < whole
+
     def test_ids_and_messages_share_one_cache(self, client: Client) -> None:
         text = "The ferry leaves at nine and comes back at noon. " * 8
         client.chat(text)
@@ -187,10 +208,12 @@ class UsageContract(Contract):
         prompt = client.ids(60)
         answer = client.chat(prompt, max_tokens=3, return_output_ids_in_sglext=True)
         first = answer["sglext"]["output_ids"][0][0]
-        stopped = client.chat(prompt, max_tokens=3, stop_token_ids=[first])
+        stopped = client.chat(prompt, max_tokens=3, stop_token_ids=[first], ignore_eos=False)
         assert stopped["choices"][0]["message"]["content"] == ""
         assert stopped["choices"][0]["matched_stop"] == first
         assert stopped["usage"]["completion_tokens"] == 1
+        ignored = client.chat(prompt, max_tokens=3, stop_token_ids=[first])
+        assert ignored["usage"]["completion_tokens"] == 3
 
 
 class TokenContract(Contract):

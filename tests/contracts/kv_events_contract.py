@@ -115,6 +115,20 @@ class KvEventsContract(Contract):
         client.flush()
         assert subscription.events()[-1] == {"type": "AllBlocksCleared"}
 
+    def test_evicted_pages_are_announced(self, client: Client, subscription: Subscription) -> None:
+        client.flush()
+        prompts = client.enough_to_evict()
+        for prompt in prompts:
+            client.chat(prompt, max_tokens=1)
+        events = subscription.events()
+        removed = [e for e in events if e["type"] == "BlockRemoved"]
+        assert removed
+        assert {event["medium"] for event in removed} == {"GPU"}
+        gone = {h for event in removed for h in event["block_hashes"]}
+        kept = prompts[0][: client.page_floor(len(prompts[0]))]
+        digests = page_digests(kept, client.page_size, previous=None, salt=client.salt)
+        assert gone <= {block_hash(digest) for digest in digests}
+
     def test_batches_are_numbered_without_gaps_and_carry_the_topic(
         self, client: Client, described: Json, subscription: Subscription
     ) -> None:
@@ -131,6 +145,7 @@ class KvEventsContract(Contract):
         for seed in range(3):
             client.chat(client.ids(2 * client.page_size, seed=seed + 20))
         subscription.events()
+        assert "replay_endpoint_port_base" in described, "start the engine with a replay endpoint"
         first = sorted(subscription.batches)[1]
         replayed: dict[int, bytes] = {}
         with _socket(client, described["replay_endpoint_port_base"], zmq.DEALER) as socket:

@@ -45,6 +45,7 @@ def spec(
     *,
     grace_s: float = 5.0,
     shared_memory: tuple[str, ...] = (),
+    orphans: tuple[str, ...] = (),
     env: dict[str, str] | None = None,
 ) -> ProcessSpec:
     return ProcessSpec(
@@ -53,6 +54,7 @@ def spec(
         cwd=cwd,
         stop_grace_s=grace_s,
         shared_memory=shared_memory,
+        orphans=orphans,
     )
 
 

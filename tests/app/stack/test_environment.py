@@ -13,11 +13,10 @@ import pytest
 
 from app.stack.deploy_files import DeployFiles, environment_digest, find_deploy_files
 from app.stack.distributions import broken_distributions, site_packages
-from app.stack.environment import (
+from app.stack.environment import ensure_environment, find_problem
+from app.stack.environment_plan import (
     EngineEnvironment,
     EnvironmentPlan,
-    ensure_environment,
-    find_problem,
     plan_environment,
     python_tag,
 )

@@ -156,6 +156,28 @@ def test_shared_memory_of_a_crashed_child_is_unlinked(log: Path) -> None:
         other.unlink()
 
 
+def test_orphaned_memory_is_unlinked_only_if_nobody_has_it_open(log: Path) -> None:
+    """Names that any program may choose: ours and dead goes, somebody's and old stays."""
+    prefix = f"foreword-test-{os.getpid()}-"
+    old = leash.SHARED_MEMORY / f"{prefix}old"
+    old.touch()
+    os.utime(old)
+    code = "import os, sys; open(sys.argv[1], 'w').close(); open(sys.argv[2], 'w').close()"
+    code += "; sys.stdin.close(); import time; time.sleep(1); os.kill(os.getpid(), 9)"
+    mine, used = (leash.SHARED_MEMORY / f"{prefix}{name}" for name in ("mine", "used"))
+    process = start(log, python(code, str(mine), str(used)), orphans=(prefix,))
+    assert eventually(used.exists)
+    try:
+        with used.open("rb"):
+            assert process.wait(10) == 128 + signal.SIGKILL
+            assert not mine.exists()
+            assert used.exists()
+            assert old.exists()
+    finally:
+        old.unlink()
+        used.unlink()
+
+
 def test_children_do_not_get_the_terminals_signals(log: Path) -> None:
     """Another session, so that Ctrl-C reaches the supervisor alone."""
     process = start(log, python("import time; time.sleep(600)"))

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 from app.stack.deploy_files import DeployFiles
-from app.stack.environment import EnvironmentPlan, plan_environment
+from app.stack.environment_plan import EnvironmentPlan, plan_environment
 
 # A build backend in the plugin's own folder, so that nothing has to be installed to build it.
 BACKEND = """
@@ -85,18 +85,18 @@ print("tiny: good")
 """
 
 
-def write_wheel(folder: Path, name: str, *, payload_bytes: int = 100) -> str:
+def write_wheel(folder: Path, name: str, *, version: str = "1.0", payload_bytes: int = 100) -> str:
     """A wheel of one module; returns its SHA-256."""
     module = name.replace("-", "_")
-    info = f"{module}-1.0.dist-info"
+    info = f"{module}-{version}.dist-info"
     contents = {
         f"{module}.py": b"#" * payload_bytes,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = "".join(_record(path, data) for path, data in contents.items())
     contents[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    wheel = folder / f"{module}-1.0-py3-none-any.whl"
+    wheel = folder / f"{module}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for path, data in contents.items():
             # With the constant date that ZipInfo has, so that equal wheels are equal bytes.
@@ -117,7 +117,7 @@ def write_deploy(folder: Path, *, payload_bytes: int = 100) -> DeployFiles:
     guard = {"__init__.py": SERVER, "engine.py": ENGINE, "tier.py": TIER, "check.py": CHECK}
     plugins = (
         _plugin(folder / "engine-guard", "foreword_guard", guard),
-        _plugin(folder / "engine-cpu", "foreword_cpu", {"__init__.py": ""}),
+        _plugin(folder / "engine-cpu", "foreword_cpu", {"__init__.py": "", "smollm2.py": ""}),
     )
     return DeployFiles(lock=lock, plugins=plugins)
 

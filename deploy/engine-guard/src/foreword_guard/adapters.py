@@ -1,4 +1,4 @@
-"""Reads `--l2-adapter` from a command line and refuses one that would store KV in the clear. Pure."""
+"""Refuses a command line whose `--l2-adapter` would store KV in the clear. Pure."""
 
 import json
 from collections.abc import Iterator, Sequence

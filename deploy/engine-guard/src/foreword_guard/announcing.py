@@ -1,7 +1,7 @@
 """The tier says who it is and whom it knows (identity.py), so that a restart is noticed.
 
 Stands in for `ManagementModule.get_experimental`
-(lmcache/v1/multiprocess/modules/management.py:180, 0.5.6).
+(lmcache/v1/multiprocess/modules/management.py:151, 0.5.6).
 """
 
 import functools

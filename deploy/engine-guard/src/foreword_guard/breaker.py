@@ -103,7 +103,7 @@ class Breaker:
         with self._lock:
             if self._opened_at is None:
                 return False
-            pause_s = self._retry_s * 2 ** max(self._doublings - 1, 0)
+            pause_s = self._retry_s * 2.0 ** max(self._doublings - 1, 0)
             return self._clock() - self._opened_at >= pause_s
 
     def close(self) -> None:

@@ -1,30 +1,10 @@
-"""Deadline, breaker and re-registration for SGLang's LMCache connector.
+"""What the guard keeps for one connector: breaker, gate, prober, abandoned look-ups, held pages.
 
-Stands in for these lines of lmcache/integration/sglang/unified_lmcache_mp_connector.py (0.5.6):
-
-    :314  RequestClientFactory.create     a client that lingers and replays what a dead server
-                                          missed → one that drops it
-    :508  register_kv_cache               → the transfer context behind a gate (transfer.py)
-    :571  _ensure_heartbeat_started       a heartbeat that only logs → the prober (prober.py)
-    :632  submit_lookup                   → nothing is sent while the breaker is open
-    :675  poll_lookup                     waits for ever → at most the deadline, then 0 tokens
-    :841  submit_load                     → notes whose pages are being written (pages.py)
-    :1240 close                           → stops the prober
-
-and of sglang/srt/mem_cache/storage/lmcache/lmcache_unified_radix_cache.py (0.5.23):
-
-    :266  check_hicache_events            → also frees held pages whose loads have settled
-    :306  has_pending_cache_operations    → also true while pages are held
-    :542  _start_external_load            → pages of a late load are held back (pages.py)
-
-With tensor or pipeline parallelism every rank must take the same branch, because the connector's
-calls contain collectives. So only the look-up leader consults clock and breaker, and its verdict
-travels in the collective that LMCache has in that place anyway.
+The hooks that bring it in are in hooks.py.
 """
 
 import functools
 import logging
-import os
 import time
 import uuid
 from collections.abc import Callable
@@ -40,10 +20,6 @@ from foreword_guard.transfer import GuardedClient, GuardedTransfer
 
 logger = logging.getLogger("foreword_guard")
 
-# A scheduler that is busy with a long prefill polls rarely; only this much of the time between
-# two polls is held against the tier.
-_POLL_STEP_S = 0.1
-
 
 class ConnectorGuard:
     """What the guard keeps for one connector, as its attribute `foreword_guard`."""
@@ -58,6 +34,7 @@ class ConnectorGuard:
         self.pages = HeldPages()
         self.gauges = gauges
         self.transfer: GuardedTransfer | None = None
+        self.owes_registration = False
         self.prober: Prober | None = None
 
     def start(self, connect: Callable[[], Any]) -> None:
@@ -68,6 +45,7 @@ class ConnectorGuard:
             url=connector.server_url,
             connect=connect,
             register=functools.partial(self.register_again, connect),
+            owes_registration=lambda: self.owes_registration,
             instance=lambda: connector.instance_id,
             client=lambda: connector._req_client,
             breaker=self.breaker,
@@ -90,7 +68,7 @@ class ConnectorGuard:
         self.bound_calls(context)
         if self.transfer is None:
             self.transfer = GuardedTransfer(
-                context, self.breaker, self.failed, self.settings.deadline_s
+                context, self.breaker, self.transfer_failed, self.settings.deadline_s
             )
         self.transfer.inner = context
         return self.transfer
@@ -108,11 +86,19 @@ class ConnectorGuard:
         if self.prober is not None and not self.breaker.closed:
             self.prober.wake()
 
-    def register_again(self, connect: Callable[[], Any]) -> None:
+    def transfer_failed(self, reason: str) -> None:
+        """Count a failed transfer; the tier may still hold what was reserved for it.
+
+        Such chunks can't be stored for ten minutes (LMCache's write lock), so this engine
+        registers anew, and the tier drops them with the old registration.
+        """
+        self.owes_registration = True
+        self.failed(reason)
+
+    def register_again(self, connect: Callable[[], Any], *, same_server: bool) -> None:
         """Register under a new instance id over a new connection; called by the prober.
 
-        The old connection is closed with what is queued in it. The old registration, if the
-        server still has it, is reaped by the server, which drops what was reserved under it.
+        The old connection is closed with what is queued in it.
         """
         connector = self.connector
         old_client = connector._req_client.inner
@@ -125,162 +111,8 @@ class ConnectorGuard:
                 connector.register_kv_cache()
             finally:
                 connector._transfer_ctx = self.transfer
+                old_client.close()
 
-        self.guarded_transfer().replace(register)
-        old_client.close()
-
-
-def install(connector_class: type[Any], cache_class: type[Any], client_factory: Any) -> None:
-    """Put the guard into LMCache's connector class and SGLang's cache class, in place."""
-    settings = GuardSettings.from_environment(os.environ)
-    connect = _dropping_connections(client_factory)
-    client_factory.create = staticmethod(connect)
-    _guard_lifetime(connector_class, settings, connect)
-    _guard_lookups(connector_class)
-    _guard_loads(connector_class, cache_class)
-
-
-def _dropping_connections(client_factory: Any) -> Callable[..., Any]:
-    """`RequestClientFactory.create` whose connections drop their queue when they are closed."""
-    import zmq
-
-    create = client_factory.create
-    context = zmq.Context()
-    context.linger = 0
-
-    def connect(server_url: str, *, context: Any = context) -> Any:
-        return create(server_url, context=context)
-
-    return connect
-
-
-def _guard_lifetime(
-    connector_class: Any, settings: GuardSettings, connect: Callable[..., Any]
-) -> None:
-    original_init = connector_class.__init__
-    original_register = connector_class.register_kv_cache
-    original_close = connector_class.close
-
-    @functools.wraps(original_init)
-    def init(self: Any, **arguments: Any) -> None:
-        self.foreword_guard = ConnectorGuard(self, settings, TierGauges())
-        original_init(self, **arguments)
-        self.foreword_guard.start(functools.partial(connect, self.server_url))
-
-    @functools.wraps(original_register)
-    def register_kv_cache(self: Any) -> None:
-        original_register(self)
-        self._transfer_ctx = self.foreword_guard.guard_transfer(self._transfer_ctx)
-
-    @functools.wraps(original_close)
-    def close(self: Any) -> None:
-        if self.foreword_guard.prober is not None:
-            self.foreword_guard.prober.stop()
-        original_close(self)
-
-    def no_heartbeat(self: Any) -> None:
-        """The prober pings."""
-
-    connector_class.__init__ = init
-    connector_class.register_kv_cache = register_kv_cache
-    connector_class.close = close
-    connector_class._ensure_heartbeat_started = no_heartbeat
-
-
-def _guard_lookups(connector_class: Any) -> None:
-    from lmcache.integration.sglang.lmcache_mp_metadata import LMCacheLookupOperation
-
-    original_submit = connector_class.submit_lookup
-    original_poll = connector_class.poll_lookup
-
-    @functools.wraps(original_submit)
-    def submit_lookup(
-        self: Any, request_id: str, token_ids: list[int], *, local_hit_tokens: int, cache_salt: str
-    ) -> Any:
-        guard: ConnectorGuard = self.foreword_guard
-        guard.lookups.forget(request_id)
-        if guard.breaker.closed or not self.is_lookup_leader:
-            return original_submit(
-                self,
-                request_id,
-                token_ids,
-                local_hit_tokens=local_hit_tokens,
-                cache_salt=cache_salt,
-            )
-        operation = LMCacheLookupOperation(request_id, [], local_hit_tokens, cache_salt)
-        if len(token_ids) >= self.chunk_size:
-            self._sync_success(False)
-        operation.total_hit_tokens = 0
-        return operation
-
-    @functools.wraps(original_poll)
-    def poll_lookup(self: Any, operation: Any) -> int | None:
-        guard: ConnectorGuard = self.foreword_guard
-        if operation.total_hit_tokens is None and self.is_lookup_leader:
-            give_up_when_late(guard, operation)
-        found: int | None = original_poll(self, operation)
-        if found and self.is_lookup_leader:
-            guard.breaker.succeeded()
-        return found
-
-    connector_class.submit_lookup = submit_lookup
-    connector_class.poll_lookup = poll_lookup
-
-
-def give_up_when_late(guard: ConnectorGuard, operation: Any) -> None:
-    """Past the deadline, or with the breaker open, make the look-up's answer "nothing found".
-
-    LMCache's own poll answers 0 tokens, to every rank, for a look-up without a future.
-    """
-    now_s = time.monotonic()
-    waited_s = getattr(operation, "foreword_waited_s", 0.0)
-    step_s = min(now_s - getattr(operation, "foreword_polled_s", now_s), _POLL_STEP_S)
-    operation.foreword_polled_s = now_s
-    operation.foreword_waited_s = waited_s + step_s
-    late = operation.foreword_waited_s > guard.settings.deadline_s
-    if not late and guard.breaker.closed:
-        return
-    if operation.submission_future is not None:
-        connector = guard.connector
-        end = len(operation.token_ids) // connector.chunk_size * connector.chunk_size
-        key = connector._create_key(operation, start=0, end=end, worker_id=None)
-        guard.lookups.add(operation.request_id, key, connector.kv_world_size)
-    operation.submission_future = None
-    operation.completion_future = None
-    if late:
-        guard.failed(f"a look-up took more than {guard.settings.deadline_s:g} s")
-
-
-def _guard_loads(connector_class: Any, cache_class: Any) -> None:
-    original_submit = connector_class.submit_load
-    original_start = cache_class._start_external_load
-    original_events = cache_class.check_hicache_events
-    original_pending = cache_class.has_pending_cache_operations
-
-    @functools.wraps(original_submit)
-    def submit_load(self: Any, *arguments: Any, **named: Any) -> Any:
-        operation = original_submit(self, *arguments, **named)
-        self.foreword_guard.pages.loading(operation)
-        return operation
-
-    @functools.wraps(original_start)
-    def start_external_load(self: Any, flow: Any, req: Any) -> Any:
-        pages: HeldPages = self.lmcache_connector.foreword_guard.pages
-        with pages.holding_back(self.token_to_kv_pool_allocator):
-            return original_start(self, flow, req)
-
-    @functools.wraps(original_events)
-    def check_hicache_events(self: Any) -> None:
-        original_events(self)
-        pages: HeldPages = self.lmcache_connector.foreword_guard.pages
-        if pages:
-            pages.release(self.token_to_kv_pool_allocator)
-
-    @functools.wraps(original_pending)
-    def has_pending_cache_operations(self: Any) -> bool:
-        return bool(original_pending(self) or self.lmcache_connector.foreword_guard.pages)
-
-    connector_class.submit_load = submit_load
-    cache_class._start_external_load = start_external_load
-    cache_class.check_hicache_events = check_hicache_events
-    cache_class.has_pending_cache_operations = has_pending_cache_operations
+        patience_s = connector._mq_timeout if same_server else None
+        self.guarded_transfer().replace(register, unregister_within_s=patience_s)
+        self.owes_registration = False

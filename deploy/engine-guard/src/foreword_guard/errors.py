@@ -5,6 +5,7 @@ GuardError
 ├── SettingError             (variable, value, expected)
 ├── KeyFileError             (path, problem)
 ├── UnsealedAdapterError     (adapter)
+├── ForeignMemoryError       (tensors)  the tier was given copies of the KV pool
 └── FrameError               (reason)   a stored object that isn't what its key says
 """
 
@@ -72,6 +73,20 @@ class UnsealedAdapterError(GuardError):
         return (
             f"The L2 adapter {self.adapter!r} would store KV in the clear and serve it "
             'unchecked: add "serde": {"type": "foreword_aead"} to its JSON.'
+        )
+
+
+@dataclass
+class ForeignMemoryError(GuardError):
+    """The tensors that were registered with the tier aren't the engine's KV pool."""
+
+    tensors: int
+
+    def __str__(self) -> str:
+        return (
+            f"LMCache registered {self.tensors} tensors that aren't the engine's KV pool, so its "
+            "loads would never arrive and answers would be wrong: on a CPU, leave "
+            "LMCACHE_MP_TRANSFER_MODE and lmcache.mp.mp_transfer_mode unset or engine_driven."
         )
 
 

@@ -5,6 +5,7 @@ Source: lmcache/v1/multiprocess/futures.py:59 (0.5.6).
 """
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 
@@ -37,11 +38,13 @@ class TransferFuture:
     Args:
         inner: LMCache's future.
         limit_s: longest that the scheduler waits for the answer.
+        late: told when the answer doesn't come in time.
     """
 
-    def __init__(self, inner: Any, limit_s: float) -> None:
+    def __init__(self, inner: Any, limit_s: float, late: Callable[[str], Any]) -> None:
         self._inner = inner
         self._limit_s = limit_s
+        self._tell_late = late
         self._late = False
         self._abandoned = threading.Event()
 
@@ -69,6 +72,7 @@ class TransferFuture:
             return self._inner.wait_on_stream(stream, timeout=self._bounded(timeout))
         except TimeoutError:
             self._late = True
+            self._tell_late(f"a load took more than {self._limit_s:g} s")
             raise
 
     def retain_reference(self, value: object) -> None:

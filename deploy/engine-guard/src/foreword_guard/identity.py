@@ -2,7 +2,7 @@
 
 LMCache's `ping` answers True to an engine that it has never seen, so a server that was restarted
 quickly looks like the old one. The tier therefore adds two kinds of entry to the list of strings
-that `get_experimental` returns (lmcache/v1/multiprocess/modules/management.py:180, 0.5.6):
+that `get_experimental` returns (lmcache/v1/multiprocess/modules/management.py:151, 0.5.6):
 
     foreword.boot=<hex>        another one after each start
     foreword.instance=<int>    one for each engine that is registered now
@@ -40,7 +40,7 @@ class TierIdentity:
         return cls(boot=boot, instances=frozenset(instances))
 
     def knows(self, instance: int, *, registered_at: str | None) -> bool | None:
-        """Whether an engine that registered with boot `registered_at` still is; None: can't tell."""
+        """Whether the engine that registered with that boot still is; None: can't tell."""
         if self.boot is None:
             return None
         return self.boot == registered_at and instance in self.instances

@@ -1,7 +1,7 @@
 """Look-ups that the engine gave up on, until the tier has let go of what they locked.
 
 A look-up that is abandoned goes on in the server: it loads chunks into L1 and read-locks them,
-and END_SESSION doesn't unlock them (lmcache/v1/multiprocess/modules/lookup.py:433, 0.5.6, only
+and END_SESSION doesn't unlock them (lmcache/v1/multiprocess/modules/lookup.py:462, 0.5.6, only
 touches them). The locks would hold RAM until they expire after 300 s. So the prober asks, off the
 scheduler's thread and while the breaker is closed, whether the prefetch is over, and then
 releases the locks and ends the session.

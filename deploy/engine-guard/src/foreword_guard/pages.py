@@ -3,13 +3,13 @@
 Who writes into the engine's pages depends on the transfer mode:
 
 - engine_driven (CPU): the engine itself copies from shared memory into its pages, inside
-  `submit_retrieve` and on the scheduler's thread (worker_transfer.py:930). A reply that comes
+  `submit_retrieve` and on the scheduler's thread (worker_transfer.py:962). A reply that comes
   after the deadline finds nobody who copies; nothing can be written late.
 - lmcache_driven (GPUs, and CPUs on request): the *server* writes into the pages through an IPC
   mapping (lmcache_driven_transfer.py). The pages are allocated before the load is submitted; when
   its answer is late, the connector reports a failure and SGLang frees them
-  (sglang/srt/mem_cache/storage/lmcache/lmcache_unified_radix_cache.py:646), while the server may
-  still write. LMCache's own comment at unified_lmcache_mp_connector.py:962 says so.
+  (sglang/srt/mem_cache/storage/lmcache/lmcache_unified_radix_cache.py:617), while the server may
+  still write. LMCache's own comment at unified_lmcache_mp_connector.py:957 says so.
 
 So a free of the pages of a load that hasn't settled is held back, until the server has answered
 or is known to be gone. A dead process writes nothing. Held pages are missing from SGLang's

@@ -2,7 +2,7 @@
 
 SGLang runs `register` in each of its processes (sglang/srt/plugins/__init__.py:103, 0.5.23); only
 the scheduler makes a cache, so LMCache is imported there and nowhere else: the hook sits on
-`default_radix_cache_factory` (sglang/srt/mem_cache/registry.py:80), which chooses the cache.
+`default_radix_cache_factory` (sglang/srt/mem_cache/registry.py:83), which chooses the cache.
 """
 
 import functools
@@ -51,7 +51,7 @@ def guard_lmcache() -> None:
             LMCacheUnifiedRadixCache,
         )
 
-        from foreword_guard.connector import install
+        from foreword_guard.hooks import install
 
         install(UnifiedLMCacheMPConnector, LMCacheUnifiedRadixCache, RequestClientFactory)
     except GuardError as error:

@@ -1,6 +1,6 @@
 """Watches the tier from a thread of its own: opens the breaker, registers again, closes it.
 
-Stands in for the heartbeat of LMCache's connector (unified_lmcache_mp_connector.py:590, 0.5.6,
+Stands in for the heartbeat of LMCache's connector (unified_lmcache_mp_connector.py:573, 0.5.6,
 "TODO: support health check"), which only logs. Each round:
 
 - closed: ask who the server is (and ping, so that it doesn't reap this engine). No answer opens
@@ -21,6 +21,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+import zmq
+
 from foreword_guard.breaker import Breaker
 from foreword_guard.gauges import TierGauges
 from foreword_guard.identity import TierIdentity
@@ -32,6 +34,9 @@ from foreword_guard.transfer import GuardedTransfer
 logger = logging.getLogger("foreword_guard")
 
 _REFUSED_PAUSE_S = 0.25
+_MAY_CLOSE_PAUSE_S = 1.0
+# What LMCache's client raises for a server that is gone, silent, or speaks something else.
+_FAILURES = (TimeoutError, OSError, RuntimeError, ValueError, zmq.ZMQError)
 _CONNECT_S = 0.5
 
 
@@ -41,8 +46,10 @@ class Prober:
     Args:
         url: the tier, `tcp://host:port`.
         connect: makes a request client for it.
-        register: registers the engine again over a new connection; raises TimeoutError or OSError.
+        register: registers the engine again over a new connection.
+        owes_registration: whether the engine wants to, though the server knows it.
         instance: the engine's present instance id.
+        client: the engine's present request client.
         patience_s: longest wait for a probe's answer; nobody waits with it.
     """
 
@@ -51,7 +58,8 @@ class Prober:
         *,
         url: str,
         connect: Callable[[], Any],
-        register: Callable[[], None],
+        register: Callable[..., None],
+        owes_registration: Callable[[], bool],
         instance: Callable[[], int],
         client: Callable[[], Any],
         breaker: Breaker,
@@ -66,6 +74,7 @@ class Prober:
         self._address = (address.hostname, address.port) if address.scheme == "tcp" else None
         self._connect = connect
         self._register = register
+        self._owes_registration = owes_registration
         self._instance = instance
         self._client = client
         self._breaker = breaker
@@ -137,20 +146,21 @@ class Prober:
             return self._settings.retry_s
         known = identity.knows(self._instance(), registered_at=self._boot)
         if known and not self._breaker.may_close():
-            return _REFUSED_PAUSE_S
-        if not known and not self._register_again(identity):
+            return min(self._settings.retry_s, _MAY_CLOSE_PAUSE_S)
+        if (not known or self._owes_registration()) and not self._register_again(identity):
             return self._settings.retry_s
         self._breaker.close()
         logger.warning("foreword_guard: breaker closed, the tier is used again")
         return self._settings.retry_s
 
     def _register_again(self, identity: TierIdentity) -> bool:
-        if identity.boot != self._boot:
+        same_server = identity.boot is not None and identity.boot == self._boot
+        if not same_server:
             self._lookups.clear()
             self._transfer().abandon_outstanding()
         try:
-            self._register()
-        except (TimeoutError, OSError, RuntimeError) as exc:
+            self._register(same_server=same_server)
+        except _FAILURES as exc:
             logger.warning("foreword_guard: registering with the tier failed: %s", exc)
             return False
         self._boot = identity.boot
@@ -162,11 +172,11 @@ class Prober:
         client = self._connect()
         try:
             entries = client.get_experimental().result(timeout=self._patience_s)
-        except TimeoutError:
+            return TierIdentity.from_entries(entries)
+        except _FAILURES:
             return None
         finally:
             client.close()
-        return TierIdentity.from_entries(entries)
 
     def _refused(self) -> bool:
         if self._address is None:

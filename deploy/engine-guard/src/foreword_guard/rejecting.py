@@ -1,7 +1,7 @@
 """An L2 adapter that never serves what it can't authenticate, and deletes it.
 
 Stands in for `SerdeL2AdapterWrapper` (lmcache/v1/distributed/l2_adapters/serde_wrapper.py, 0.5.6):
-its `_drain_deserialize` (:545) fails a load as a whole when one chunk fails and leaves the chunk
+its `_drain_deserialize` (:562) fails a load as a whole when one chunk fails and leaves the chunk
 where it is, so that the prefix is lost until somebody deletes the file. Here the good chunks are
 reported as loaded, the bad ones as missing: the engine gets the shorter prefix up to the first bad
 chunk and computes the rest, which is then stored anew.

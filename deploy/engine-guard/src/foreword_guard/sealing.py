@@ -2,7 +2,7 @@
 
 Stands in for lmcache/v1/distributed/serde/aesgcm.py (0.5.6), which seals without associated data
 (another chunk's file copied over is served) and whose processor fails a whole batch for one bad
-chunk (serde/async_processor.py:165).
+chunk (serde/async_processor.py:164).
 """
 
 import threading
@@ -47,15 +47,11 @@ class SealingSerializer(Serializer):  # type: ignore[misc]
         self._keys = keys
 
     def serialize(self, src: MemoryObj, dst: MemoryObj, key: ObjectKey) -> int:
-        return seal_into(
-            _bytes_of(dst), _bytes_of(src), keys=self._keys, identity=identity_of(key)
-        )
+        return seal_into(_bytes_of(dst), _bytes_of(src), keys=self._keys, identity=identity_of(key))
 
     def estimate_serialized_size(self, layout_desc: MemoryLayoutDesc) -> int:
-        return OVERHEAD_BYTES + sum(
-            shape.numel() * dtype.itemsize
-            for shape, dtype in zip(layout_desc.shapes, layout_desc.dtypes, strict=True)
-        )
+        tensors = zip(layout_desc.shapes, layout_desc.dtypes, strict=True)
+        return OVERHEAD_BYTES + sum(int(shape.numel() * dtype.itemsize) for shape, dtype in tensors)
 
 
 class SealingDeserializer(Deserializer):  # type: ignore[misc]

@@ -6,7 +6,6 @@ from typing import TypeVar
 
 from foreword_guard.errors import SettingError
 
-
 Number = TypeVar("Number", int, float)
 
 

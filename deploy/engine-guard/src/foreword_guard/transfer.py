@@ -1,7 +1,7 @@
-"""Everything that the engine sends to the tier passes here, and stops here while the breaker is open.
+"""What the engine sends to the tier passes here, and stops here while the breaker is open.
 
 Stands in for the bare transfer context and request client of LMCache's connector
-(lmcache/integration/sglang/unified_lmcache_mp_connector.py:314 and :508, 0.5.6), which wait up to
+(lmcache/integration/sglang/unified_lmcache_mp_connector.py:304 and :528, 0.5.6), which wait up to
 `mq_timeout` on the scheduler's thread for each store and each load of a dead server, and queue
 their calls in ZMQ, to be replayed into the next one.
 """
@@ -91,18 +91,34 @@ class GuardedTransfer:
             future.abandon()
         return len(abandoned)
 
-    def replace(self, register: Callable[[], None]) -> None:
+    def unregister(self) -> Any:
+        """As the context's own; a tier that doesn't answer isn't told."""
+        return self.inner.unregister() if self._breaker.closed else None
+
+    def replace(self, register: Callable[[], None], *, unregister_within_s: float | None) -> None:
         """Close the context and let `register` put another in its place, as `inner`.
 
         With `register` failing, the closed one stays: the breaker keeps everybody away from it.
+
+        Args:
+            register: sets `inner`.
+            unregister_within_s: with a time, the server that has the old registration is told
+                first, so that it drops what was reserved and never written (unwritten.py).
         """
         with self._in_use:
+            if unregister_within_s is not None:
+                self._tell_server(unregister_within_s)
             try:
                 self.inner.close()
             except BufferError as exc:
                 # A view of the old shared memory is still alive somewhere; it is unmapped with it.
                 logger.warning("foreword_guard: old shared memory stays mapped for now: %s", exc)
             register()
+
+    def _tell_server(self, within_s: float) -> None:
+        future = self.inner.unregister()
+        if future is not None and not future.wait(within_s):
+            logger.warning("foreword_guard: the tier didn't confirm that it let go; it will reap")
 
     def _run(self, what: str, method: str, arguments: Any, named: Any) -> Any:
         with self._in_use:
@@ -124,7 +140,7 @@ class GuardedTransfer:
         """Keep what is still in flight; the CPU's transfers are over when they are submitted."""
         if future.query():
             return future
-        watched = TransferFuture(future, self._limit_s)
+        watched = TransferFuture(future, self._limit_s, self._failed)
         self._outstanding = [f for f in self._outstanding if not f.settled]
         self._outstanding.append(watched)
         return watched

@@ -3,7 +3,7 @@
 `prepare_store` reserves a chunk's memory and the engine fills it; when the engine gave up on the
 answer (it was late), nobody fills it. LMCache 0.5.6 then publishes it all the same as soon as the
 engine's registration goes, by `unregister`, by reaping, or by registering again
-(lmcache/v1/multiprocess/modules/engine_driven_transfer.py:245, `_release_entry`): what the memory
+(lmcache/v1/multiprocess/modules/engine_driven_transfer.py:218, `_release_entry`): what the memory
 held before, perhaps another tenant's KV, would be served under the chunk's key.
 """
 

@@ -1,6 +1,6 @@
 """The releases that the guard was made for, and the refusal of any other.
 
-SGLang swallows what a plugin raises (sglang/srt/plugins/__init__.py:139, `except Exception`), so
+SGLang swallows what a plugin raises (sglang/srt/plugins/__init__.py:135, `except Exception`), so
 the check is made by the launchers before SGLang starts, and `SystemExit` is what the plugin raises
 when somebody starts SGLang without them.
 """

@@ -11,16 +11,25 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from retrieval.documents import BlockKind
 from retrieval.errors import UnreadableDocumentError
-from retrieval.parse.layout import Layout, Piece, clean_text, join_pieces
-from retrieval.parse.plain import decode_text
+from retrieval.parsing.layout import Layout, Piece, clean_text, join_pieces
+from retrieval.parsing.plain import decode_text
 
-_SKIPPED = frozenset(
-    "script style noscript template head svg math iframe object embed canvas audio video "
-    "select datalist textarea input button".split()
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SKIPPED = _words(
+    """
+    script style noscript template head svg math iframe object embed canvas audio video select
+    datalist textarea input button
+    """
 )
-_INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark output q "
-    "ruby rp rt s samp small span strike strong sub sup time tt u var wbr".split()
+_INLINE = _words(
+    """
+    a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark output q
+    ruby rp rt s samp small span strike strong sub sup time tt u var wbr
+    """
 )
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 # Their lines stay together in one block, with no empty line between items or rows.
@@ -34,9 +43,11 @@ _CELL_END = "\x1e"
 _MAX_DEPTH = 5_000
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 # Elements that need no end tag, or have none, say nothing about depth.
-_SELF_ENDING = frozenset(
-    "area base body br caption col colgroup dd dt embed head hr html img input li link meta "
-    "optgroup option p param rb rp rt rtc source tbody td tfoot th thead tr track wbr".split()
+_SELF_ENDING = _words(
+    """
+    area base body br caption col colgroup dd dt embed head hr html img input li link meta
+    optgroup option p param rb rp rt rtc source tbody td tfoot th thead tr track wbr
+    """
 )
 
 

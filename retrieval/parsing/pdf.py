@@ -13,7 +13,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium_c
 
 from retrieval.errors import UnreadableDocumentError
-from retrieval.parse.layout import Layout, Piece, clean_text, join_pieces
+from retrieval.parsing.layout import Layout, Piece, clean_text, join_pieces
 
 # PDFium is not thread-safe, for the whole process. Source: pypdfium2 README, "Thread safety".
 _ONE_THREAD_IN_PDFIUM = Lock()

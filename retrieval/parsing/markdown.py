@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from retrieval.documents import Block, BlockKind
-from retrieval.parse.layout import Layout
+from retrieval.parsing.layout import Layout
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _LISTS = {"bullet_list_open", "ordered_list_open"}

@@ -5,7 +5,7 @@ import re
 
 from retrieval.documents import Block, BlockKind
 from retrieval.errors import UnreadableDocumentError
-from retrieval.parse.layout import Layout, clean_text
+from retrieval.parsing.layout import Layout, clean_text
 
 _PARAGRAPH = re.compile(r"\S.*(?:\n[^\S\n]*\S.*)*")
 _BYTE_ORDER_MARKS = {

@@ -7,12 +7,12 @@ one sentence; nothing is guessed.
 
 from retrieval.documents import ParsedDocument, content_id
 from retrieval.errors import UnreadableDocumentError
-from retrieval.parse.format import Format, detect_format
-from retrieval.parse.html import html_layout
-from retrieval.parse.layout import Layout
-from retrieval.parse.markdown import markdown_layout
-from retrieval.parse.pdf import pdf_layout
-from retrieval.parse.plain import decode_text, plain_layout
+from retrieval.parsing.format import Format, detect_format
+from retrieval.parsing.html import html_layout
+from retrieval.parsing.layout import Layout
+from retrieval.parsing.markdown import markdown_layout
+from retrieval.parsing.pdf import pdf_layout
+from retrieval.parsing.plain import decode_text, plain_layout
 
 __all__ = ["Format", "detect_format", "parse"]
 

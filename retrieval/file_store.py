@@ -1,0 +1,98 @@
+"""Reading and writing of uploaded files, on a connection that the caller owns."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from retrieval.errors import StoredFileNotFoundError
+from retrieval.records import StoredFile
+from retrieval.tables import files
+
+
+def insert_file(connection: Connection, file: StoredFile) -> None:
+    """Adds a file whose bytes are stored."""
+    connection.execute(
+        insert(files).values(
+            id=file.id,
+            tenant=file.tenant,
+            name=file.name,
+            purpose=file.purpose,
+            size_bytes=file.size_bytes,
+            digest=file.digest,
+            created_at=file.created_at,
+            deleting=False,
+        )
+    )
+
+
+def find_file(connection: Connection, file_id: str, tenant: str) -> StoredFile | None:
+    """A tenant's file, None if there is none."""
+    query = select(files).where(
+        files.c.id == file_id, files.c.tenant == tenant, files.c.deleting.is_(False)
+    )
+    row = connection.execute(query).one_or_none()
+    return None if row is None else _file(row)
+
+
+def select_file(connection: Connection, file_id: str, tenant: str) -> StoredFile:
+    """A tenant's file.
+
+    Raises:
+        StoredFileNotFoundError: there is none with this id for this tenant.
+    """
+    file = find_file(connection, file_id, tenant)
+    if file is None:
+        raise StoredFileNotFoundError(file_id)
+    return file
+
+
+def select_files(connection: Connection, tenant: str) -> list[StoredFile]:
+    """A tenant's files, oldest first."""
+    query = select(files).where(files.c.tenant == tenant, files.c.deleting.is_(False))
+    return [_file(row) for row in connection.execute(query.order_by(files.c.serial))]
+
+
+def mark_deleting(connection: Connection, file_id: str, tenant: str) -> None:
+    """From here on the file is gone for everybody; its bytes are still to be removed.
+
+    Raises:
+        StoredFileNotFoundError: there is none with this id for this tenant.
+    """
+    marked = connection.execute(
+        update(files)
+        .where(files.c.id == file_id, files.c.tenant == tenant, files.c.deleting.is_(False))
+        .values(deleting=True)
+    )
+    if marked.rowcount == 0:
+        raise StoredFileNotFoundError(file_id)
+
+
+def select_deleting(connection: Connection) -> list[StoredFile]:
+    """Files whose removal is not finished."""
+    query = select(files).where(files.c.deleting.is_(True)).order_by(files.c.serial)
+    return [_file(row) for row in connection.execute(query)]
+
+
+def is_digest_used(connection: Connection, tenant: str, digest: str) -> bool:
+    """Whether a file that stays has these bytes."""
+    query = select(files.c.id).where(
+        files.c.tenant == tenant, files.c.digest == digest, files.c.deleting.is_(False)
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def forget_file(connection: Connection, file_id: str) -> None:
+    """Removes the last trace of a file that is being deleted."""
+    connection.execute(delete(files).where(files.c.id == file_id, files.c.deleting.is_(True)))
+
+
+def _file(row: Row[Any]) -> StoredFile:
+    return StoredFile(
+        id=row.id,
+        tenant=row.tenant,
+        name=row.name,
+        purpose=row.purpose,
+        size_bytes=row.size_bytes,
+        digest=row.digest,
+        created_at=row.created_at,
+    )

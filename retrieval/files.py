@@ -1,0 +1,125 @@
+"""`Files`: uploads of each tenant, durable before they are acknowledged.
+
+The bytes are on disk before the row that names them is committed, and a deletion is noted before
+bytes go, so a crash leaves at worst bytes that nobody sees or a deletion that the next start ends.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from retrieval import file_store, store
+from retrieval.documents import content_id
+from retrieval.errors import FileTooLargeError, StorageError, StoredFileDamagedError
+from retrieval.records import StoredFile
+from retrieval.transactions import transaction
+from retrieval.vault import Vault, bytes_digest
+
+MAX_FILE_BYTES = 64 * 2**20
+
+
+class Files:
+    """The uploaded files. Safe for several threads; one process owns the folder."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        *,
+        max_file_bytes: int = MAX_FILE_BYTES,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine = engine
+        self._vault = Vault(folder)
+        self._max_file_bytes = max_file_bytes
+        self._now = now
+        # Keeps the storing of some bytes and the removal of the same bytes apart.
+        self._lock = threading.Lock()
+        self._finish_deletions()
+
+    def save(self, name: str, data: bytes, purpose: str, *, tenant: str) -> StoredFile:
+        """Stores a file; when this returns it is on disk. The same upload again changes nothing.
+
+        Raises:
+            FileTooLargeError: larger than accepted.
+            StorageError: disk or database refused; nothing was stored.
+        """
+        if len(data) > self._max_file_bytes:
+            raise FileTooLargeError(name, len(data), self._max_file_bytes)
+        file = StoredFile(
+            id=content_id("file", (tenant, purpose, name, data)),
+            tenant=tenant,
+            name=name,
+            purpose=purpose,
+            size_bytes=len(data),
+            digest=bytes_digest(data),
+            created_at=int(self._now()),
+        )
+        with self._lock:
+            self._vault.put(tenant, data)
+            with transaction(self._engine) as connection:
+                file_store.forget_file(connection, file.id)
+                known = file_store.find_file(connection, file.id, tenant)
+                if known is None:
+                    file_store.insert_file(connection, file)
+        return known or file
+
+    def get(self, file_id: str, *, tenant: str) -> StoredFile:
+        """A file's record.
+
+        Raises:
+            StoredFileNotFoundError: there is none for this tenant.
+        """
+        with transaction(self._engine) as connection:
+            return file_store.select_file(connection, file_id, tenant)
+
+    def read(self, file_id: str, *, tenant: str) -> bytes:
+        """A file's bytes, checked against their digest.
+
+        Raises:
+            StoredFileNotFoundError: there is none for this tenant.
+            StoredFileDamagedError: the disk lost or changed them.
+        """
+        file = self.get(file_id, tenant=tenant)
+        try:
+            return self._vault.get(tenant, file.digest, file_id=file_id)
+        except StoredFileDamagedError:
+            self.get(file_id, tenant=tenant)  # deleted meanwhile is no damage
+            raise
+
+    def list_all(self, *, tenant: str) -> list[StoredFile]:
+        """A tenant's files, oldest first."""
+        with transaction(self._engine) as connection:
+            return file_store.select_files(connection, tenant)
+
+    def delete(self, file_id: str, *, tenant: str) -> None:
+        """Removes a file, from all collections too.
+
+        Raises:
+            StoredFileNotFoundError: there is none for this tenant.
+        """
+        with self._lock:
+            with transaction(self._engine) as connection:
+                file_store.mark_deleting(connection, file_id, tenant)
+                for collection_id in store.collections_of_file(connection, file_id):
+                    store.claim(connection, collection_id)
+                    store.remove_from_collection(connection, collection_id, file_id)
+            self._finish_deletions_locked()
+
+    def _finish_deletions(self) -> None:
+        with self._lock:
+            self._finish_deletions_locked()
+
+    def _finish_deletions_locked(self) -> None:
+        with transaction(self._engine) as connection:
+            deleting = file_store.select_deleting(connection)
+        for file in deleting:
+            # The file is gone for its owner; what a failing disk keeps is removed at a later try.
+            with suppress(StorageError), transaction(self._engine) as connection:
+                file_store.forget_file(connection, file.id)
+                if not file_store.is_digest_used(connection, file.tenant, file.digest):
+                    self._vault.remove(file.tenant, file.digest)

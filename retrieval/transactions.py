@@ -1,0 +1,24 @@
+"""One transaction, with the database's errors turned into ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from retrieval.errors import StorageError
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """A connection whose changes are committed together at the end, or not at all.
+
+    Raises:
+        StorageError: the database refused (full, locked, gone); nothing was changed.
+    """
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except SQLAlchemyError as exc:
+        cause = getattr(exc, "orig", None) or exc
+        raise StorageError("The database", str(cause)) from exc

@@ -1,0 +1,152 @@
+"""Command lines and environments: what each process is told, and what it must not see."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.stack import commands
+from app.stack.paths import HomePaths
+from app.stack.settings import EngineOptions, Model
+from cache.tiers import TierSettings
+
+HOME = HomePaths(Path("/home/user/foreword"))
+MODEL = Model(name="tiny", path="/models/abc", folder=Path("/models/abc"))
+BASE = {"PATH": "/bin", "PYTHONPATH": "/elsewhere", "VIRTUAL_ENV": "/venv", "LANG": "C"}
+
+
+def engine_argv(tier_settings: Path | None = None, **options: object) -> list[str]:
+    return commands.engine_argv(
+        Path("/env/bin/python"),
+        model=MODEL,
+        options=EngineOptions(**options),  # type: ignore[arg-type]
+        port=5001,
+        kv_events_port=5002,
+        tier_settings=tier_settings,
+    )
+
+
+def value_of(argv: list[str], flag: str) -> str:
+    return argv[argv.index(flag) + 1]
+
+
+def test_the_engine_reports_its_cache_and_counts_by_label() -> None:
+    argv = engine_argv()
+    assert argv[:6] == ["/env/bin/python", "-P", "-W", "ignore", "-m", "foreword_guard.engine"]
+    assert value_of(argv, "--model-path") == "/models/abc"
+    assert value_of(argv, "--served-model-name") == "tiny"
+    assert value_of(argv, "--page-size") == "16"
+    assert value_of(argv, "--radix-eviction-policy") == "priority"
+    labels = argv.index("--tokenizer-metrics-allowed-custom-labels")
+    assert argv[labels + 1 : labels + 3] == ["template", "tenant"]
+    assert {
+        "--enable-cache-report",
+        "--enable-metrics",
+        "--sleep-on-idle",
+        "--enable-priority-scheduling",
+    } <= set(argv)
+
+
+def test_tiers_are_named_to_the_engine_only_when_there_are_some() -> None:
+    assert "--enable-lmcache" not in engine_argv()
+    argv = engine_argv(Path("/run/lmcache.yaml"))
+    assert value_of(argv, "--lmcache-config-file") == "/run/lmcache.yaml"
+
+
+def test_everything_listens_on_loopback_only() -> None:
+    """The KV events too: they hold prompts' token ids."""
+    argv = engine_argv()
+    assert value_of(argv, "--host") == "127.0.0.1"
+    events = json.loads(value_of(argv, "--kv-events-config"))
+    assert (events["endpoint"], events["bind"]) == ("tcp://127.0.0.1:5002", True)
+    tier = commands.tier_argv(
+        Path("/env/bin/python"),
+        tiers=TierSettings(),
+        home=HOME,
+        port=1,
+        http_port=2,
+        prometheus_port=3,
+    )
+    assert (value_of(tier, "--host"), value_of(tier, "--http-host")) == ("127.0.0.1", "127.0.0.1")
+    redis = commands.redis_argv(Path("/bin/redis-server"), port=6, largest_bytes=1024)
+    assert value_of(redis, "--bind") == "127.0.0.1"
+
+
+def test_further_arguments_come_last_so_that_they_win() -> None:
+    argv = engine_argv(arguments=("--page-size", "32"))
+    assert argv[-2:] == ["--page-size", "32"]
+
+
+def engine_env(model: Model = MODEL, tiers: TierSettings | None = None) -> dict[str, str]:
+    return commands.engine_env(
+        BASE,
+        home=HOME,
+        model=model,
+        options=EngineOptions(env={"EXTRA": "1"}),
+        tiers=tiers,
+        cores=[0, 1],
+        scratch=Path("/scratch"),
+    )
+
+
+def test_the_engine_sees_nothing_of_the_gateways_python() -> None:
+    env = engine_env()
+    assert not {"PYTHONPATH", "VIRTUAL_ENV"} & set(env)
+    assert (env["PATH"], env["LANG"], env["EXTRA"]) == ("/bin", "C", "1")
+    assert (env["OMP_NUM_THREADS"], env["SGLANG_CPU_OMP_THREADS_BIND"]) == ("2", "0-1")
+    assert env[commands.STACK_VARIABLE] == HOME.identity
+
+
+def test_a_local_model_is_served_offline_and_a_hubs_name_is_not() -> None:
+    assert engine_env()["HF_HUB_OFFLINE"] == "1"
+    hub = Model(name="org/model", path="org/model", folder=None)
+    assert "HF_HUB_OFFLINE" not in engine_env(hub)
+
+
+def test_the_guard_is_told_the_deadline() -> None:
+    assert "FOREWORD_TIER_DEADLINE_S" not in engine_env()
+    assert engine_env(tiers=TierSettings(deadline_s=0.5))["FOREWORD_TIER_DEADLINE_S"] == "0.5"
+
+
+def test_the_tier_finds_its_key_and_writes_below_home() -> None:
+    env = commands.tier_env(BASE, tiers=TierSettings(), home=HOME, scratch=Path("/scratch"))
+    assert env["FOREWORD_KV_KEY_FILE"] == "/home/user/foreword/kv.key"
+    argv = commands.tier_argv(
+        Path("/env/bin/python"),
+        tiers=TierSettings(),
+        home=HOME,
+        port=1,
+        http_port=2,
+        prometheus_port=3,
+    )
+    assert "/home/user/foreword/tiers/ssd" in value_of(argv, "--l2-adapter")
+    assert value_of(argv, "--shm-name") == HOME.shared_memory_name
+
+
+def test_the_gateway_gets_its_settings_by_name() -> None:
+    env = commands.gateway_env(
+        BASE,
+        home=HOME,
+        cache=Path("/cache"),
+        host="127.0.0.1",
+        port=8400,
+        engine_url="http://127.0.0.1:5001",
+        model=MODEL,
+    )
+    assert env["FOREWORD_HOME"] == "/home/user/foreword"
+    assert env["FOREWORD_ENGINE__URL"] == "http://127.0.0.1:5001"
+    assert env["FOREWORD_GATEWAY__PORT"] == "8400"
+    assert env["FOREWORD_ENGINE__TOKENIZER"] == "/models/abc"
+
+
+@pytest.mark.parametrize(
+    ("cores", "ranges"),
+    [([0], "0"), ([0, 1], "0-1"), ([3, 1, 2, 7], "1-3,7"), ([0, 2, 4], "0,2,4")],
+)
+def test_cores_are_written_as_ranges(cores: list[int], ranges: str) -> None:
+    assert commands.core_ranges(cores) == ranges
+
+
+def test_homes_have_different_shared_memory() -> None:
+    other = HomePaths(Path("/home/other/foreword"))
+    assert other.shared_memory_name != HOME.shared_memory_name

@@ -1,0 +1,100 @@
+"""The commands, as a person types them, against a running gateway."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import main
+from app.commands.ask import reuse_line
+
+SAMPLES = Path(__file__).parent.parent.parent / "samples" / "ferry"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_documents_are_ingested_asked_and_reported(gateway: str, tmp_path: Path) -> None:
+    done = run("ingest", "boats", str(SAMPLES), "--url", gateway)
+    assert done.exit_code == 0, done.output
+    assert "boats: 4 documents in" in done.stdout
+    assert done.stderr.count("ingested") == 4
+
+    again = run("ingest", "boats", str(SAMPLES), "--url", gateway, "--format", "json")
+    files = json.loads(again.stdout)["files"]
+    assert all(file["unchanged"] for file in files)
+
+    for _ in range(2):
+        answer = run("ask", "boats", "What does a dog pay?", "--mode", "cag", "--url", gateway)
+        assert answer.exit_code == 0, answer.output
+    last = answer.stdout.strip().splitlines()[-1]
+    assert last.startswith("re-used ")
+    assert "GPU" in last
+    assert last.endswith("cag")
+
+    whole = run("ask", "boats", "What?", "--url", gateway, "--format", "json")
+    assert json.loads(whole.stdout)["foreword"]["mode"] == "rag"
+
+    report = run("report", "--url", gateway)
+    assert report.exit_code == 0, report.output
+    assert "docqa@1" in report.stdout
+
+
+def test_one_bad_file_does_not_stop_the_others(gateway: str, tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text("The ferry is blue.")
+    (tmp_path / "bad.pdf").write_bytes(b"not a pdf")
+    missing = tmp_path / "missing.txt"
+    done = run("ingest", "mixed", str(tmp_path), str(missing), "--url", gateway)
+    assert done.exit_code == 1
+    assert "mixed: 1 documents in 1 passages, 2 failed" in done.stdout
+    assert "No such file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("ask", "nowhere", "What?"), 2, "no collection 'nowhere'"),
+        (("ask", "boats", "What?", "--model", "gpt-9"), 2, "is not served here"),
+        (("ask", "boats", "What?", "--mode", "magic"), 2, "Invalid value for '--mode'"),
+        (("report", "--since", "yesterday"), 2, "neither like 24h or 7d nor a date"),
+        (("report", "--by", "colour"), 2, "colour"),
+        (("ingest", "boats"), 2, "Missing argument"),
+        (("dance",), 2, "No such command 'dance'"),
+    ],
+)
+def test_bad_usage_is_one_sentence(
+    gateway: str, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    known = arguments[0] in ("ask", "report", "ingest")
+    done = run(*arguments, *(("--url", gateway) if known else ()))
+    assert done.exit_code == code
+    assert words in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_without_a_gateway_the_sentence_says_how_to_start_one(tmp_path: Path) -> None:
+    for arguments in (("--home", str(tmp_path)), ("--url", "http://127.0.0.1:9")):
+        done = run("report", *arguments)
+        assert done.exit_code == 3
+        assert "start" in done.stderr
+        assert "foreword up" in done.stderr
+
+
+def test_an_empty_folder_is_told(gateway: str, tmp_path: Path) -> None:
+    done = run("ingest", "boats", str(tmp_path), "--url", gateway)
+    assert done.exit_code == 2
+    assert ".pdf" in done.stderr
+
+
+def test_what_the_engine_did_not_report_is_unknown_not_zero() -> None:
+    known = {"prompt_tokens": 2000, "cached_tokens": 1984, "ttft_s": 0.25, "mode": "cag"}
+    tiers = {"gpu": 1000, "ram": None, "ssd": None, "redis": None, "storage": 984}
+    assert reuse_line(known | {"cached_by_tier": tiers}) == (
+        "re-used 1,984 of 2,000 prompt tokens (99.2 %): GPU 1,000, LMCache 984"
+        " · first token after 0.25 s · cag"
+    )
+    unknown = reuse_line(known | {"cached_tokens": None, "ttft_s": None})
+    assert unknown.startswith("re-used: unknown of 2,000 prompt tokens")
+    assert "first token after unknown" in unknown

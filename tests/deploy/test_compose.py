@@ -1,0 +1,96 @@
+"""The compose file can't be run without a Docker engine; what can be checked without one is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.settings import Settings
+from cache.tiers import TierSettings, engine_config
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return loaded["services"]  # type: ignore[no-any-return]
+
+
+def option(command: list[str], name: str) -> str:
+    return next(part.split("=", 1)[1] for part in command if part.startswith(f"{name}="))
+
+
+def test_the_gateways_variables_are_settings(
+    services: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = Settings.model_fields
+    for name, value in services["gateway"]["environment"].items():
+        section, _, setting = name.removeprefix("FOREWORD_").lower().partition("__")
+        assert section in fields, name
+        if setting:
+            kind = fields[section].annotation
+            assert kind is not None
+            assert setting in kind.model_fields, name  # type: ignore[attr-defined]
+        monkeypatch.setenv(name, value)
+    assert Settings().gateway.allow_without_keys is True
+
+
+def test_only_the_gateway_is_published_and_only_on_loopback(services: dict[str, Any]) -> None:
+    published = {name: service["ports"] for name, service in services.items() if "ports" in service}
+    assert list(published) == ["gateway"]
+    assert all(port.startswith("127.0.0.1:") for port in published["gateway"])
+
+
+def test_chunks_are_whole_pages(services: dict[str, Any]) -> None:
+    page = int(option(services["engine"]["command"], "--page-size"))
+    chunk = int(option(services["tier"]["command"], "--chunk-size"))
+    assert chunk % page == 0
+
+
+def test_kv_at_rest_is_encrypted_on_every_adapter(services: dict[str, Any]) -> None:
+    command = services["tier"]["command"]
+    adapters = [
+        json.loads(part.split("=", 1)[1].replace("${FOREWORD_SSD_GB:-100}", "100"))
+        for part in command
+        if part.startswith("--l2-adapter=")
+    ]
+    assert [adapter["type"] for adapter in adapters] == ["fs_native", "resp"]
+    assert all(adapter["serde"] == {"type": "foreword_aead"} for adapter in adapters)
+
+
+def test_engine_and_tier_meet(services: dict[str, Any]) -> None:
+    written = yaml.safe_load((ROOT / "deploy/compose/lmcache.yaml").read_text())
+    port = int(option(services["tier"]["command"], "--port"))
+    assert written == yaml.safe_load(engine_config(TierSettings(), host="tier", port=port))
+    engine = services["engine"]
+    assert "--enable-lmcache" in engine["command"]
+    assert "--enable-cache-report" in engine["command"]
+    assert engine["ipc"] == "service:tier"
+    assert services["tier"]["ipc"] == "shareable"
+
+
+def test_the_two_redis_keep_what_they_must(services: dict[str, Any]) -> None:
+    assert services["kv-redis"]["command"][-2:] == ["--maxmemory-policy", "allkeys-lru"]
+    assert services["state-redis"]["command"][-2:] == ["--maxmemory-policy", "noeviction"]
+
+
+def test_everything_that_others_wait_for_tells_its_health(services: dict[str, Any]) -> None:
+    for service in services.values():
+        for waited_for, how in service.get("depends_on", {}).items():
+            assert how == {"condition": "service_healthy"}
+            assert "healthcheck" in services[waited_for]
+
+
+def test_images_are_built_from_files_that_exist(services: dict[str, Any]) -> None:
+    for service in services.values():
+        if "build" in service:
+            dockerfile = ROOT / service["build"]["dockerfile"]
+            copied = [
+                line.split()[1]
+                for line in dockerfile.read_text().splitlines()
+                if line.startswith("COPY")
+            ]
+            assert all((ROOT / path).exists() for path in copied), copied
