@@ -4,6 +4,7 @@
 GatewayError
 ├── InvalidRequestError          (param)          the client's request is at fault
 │   ├── ModelNotFoundError       (model, known)
+│   ├── BodyTooLargeError        (limit_bytes)
 │   ├── RefusedFieldError        (field)          steers the engine or another tenant
 │   ├── ContextLengthError       (prompt_tokens, completion_tokens, limit)
 │   └── CorpusTooLargeError      (collection, prompt_tokens, limit)
@@ -46,6 +47,17 @@ class ModelNotFoundError(InvalidRequestError):
         self.model = model
         self.known = tuple(known)
         self.param = "model"
+
+
+class BodyTooLargeError(InvalidRequestError):
+    """The request's body is larger than this deployment takes."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"the body is larger than {limit_bytes:,} bytes; send less, or raise "
+            "FOREWORD_GATEWAY__MAX_BODY_BYTES"
+        )
+        self.limit_bytes = limit_bytes
 
 
 class RefusedFieldError(InvalidRequestError):

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from app.body_limit import BodyLimit
 from app.errors import GatewayError, InvalidRequestError
 from app.problems import error_body, problem_of
 from app.routes import chat, files, ops, vector_stores
@@ -32,6 +33,7 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     app = FastAPI(title="Foreword", version=VERSION, lifespan=lifespan)
+    app.add_middleware(BodyLimit, max_bytes=settings.gateway.max_body_bytes)
     for module in (chat, files, vector_stores, ops):
         app.include_router(module.router)
     for kind in (GatewayError, PromptError, CacheError, RetrievalError):

@@ -23,6 +23,7 @@ _SERVER = "server_error"
 # The first row whose class fits holds, so that particular errors stand above general ones.
 PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (gateway.ModelNotFoundError, Problem(404, _INVALID, "model_not_found")),
+    (gateway.BodyTooLargeError, Problem(413, _INVALID, "body_too_large")),
     (gateway.RefusedFieldError, Problem(400, _INVALID, "unsupported_field")),
     (gateway.ContextLengthError, Problem(400, _INVALID, "context_length_exceeded")),
     (gateway.CorpusTooLargeError, Problem(400, _INVALID, "context_length_exceeded")),

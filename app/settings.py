@@ -44,10 +44,12 @@ class EngineSettings(_Section):
     tokenizer: Path | None = Field(
         None, description="folder with tokenizer.json; by default the engine's own model path"
     )
-    connect_timeout_s: float = Field(5.0, gt=0)
+    connect_timeout_s: float = Field(5.0, gt=0, description="longest wait for a connection")
     first_byte_timeout_s: float = Field(600.0, gt=0, description="queueing and prefill included")
-    between_bytes_timeout_s: float = Field(120.0, gt=0)
-    max_connections: int = Field(1024, gt=0)
+    between_bytes_timeout_s: float = Field(
+        120.0, gt=0, description="longest silence within an answer"
+    )
+    max_connections: int = Field(1024, gt=0, description="open connections to the engine")
     tiers: tuple[Tier, ...] = Field(
         tuple(Tier), description="KV tiers that the engine runs with; tells loads apart"
     )

@@ -130,7 +130,7 @@ def unlink_orphans(prefixes: list[str], *, since: float) -> list[str]:
     ]
     if not candidates:
         return []
-    used = _open_files()
+    used = files_in_use()
     gone = [path for path in candidates if str(path) not in used]
     for path in gone:
         path.unlink(missing_ok=True)
@@ -145,7 +145,7 @@ def _touched(path: Path, since: float) -> bool:
     return facts.st_uid == os.getuid() and facts.st_ctime >= since
 
 
-def _open_files() -> set[str]:
+def files_in_use() -> set[str]:
     """Files in shared memory that some process has mapped or open."""
     used: set[str] = set()
     for entry in Path("/proc").glob("[0-9]*"):

@@ -58,7 +58,7 @@ def find_model(model: str) -> Model | None:
     if model == DEFAULT_MODEL:
         return None
     path = resolve(Path(model))
-    if path.is_dir():
+    if model and path.is_dir():
         return _local(path)
     if HUB_NAME.fullmatch(model) is None:
         raise ModelNotFoundError(model=model)

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +12,7 @@ import openai
 import pytest
 
 from bench.engine_sim import SimulatorThread
+from tests.gateways import gateway_settings, running_gateway
 
 QUESTION = [{"role": "user", "content": "When does the ferry leave?"}]
 
@@ -122,6 +125,20 @@ def test_a_body_that_is_no_request_is_a_400(gateway: str, body: bytes) -> None:
     answer = httpx.post(f"{gateway}/v1/chat/completions", content=body, trust_env=False)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_body_beyond_the_limit_is_refused(simulator: SimulatorThread, tmp_path: Path) -> None:
+    settings = gateway_settings(tmp_path, simulator.url)
+    small = settings.gateway.model_copy(update={"max_body_bytes": 1000})
+
+    def chunks() -> Iterator[bytes]:
+        yield from (b"x" * 100 for _ in range(50))
+
+    with running_gateway(settings.model_copy(update={"gateway": small})) as url:
+        for content in (b"x" * 5000, chunks()):
+            answer = httpx.post(f"{url}/v1/chat/completions", content=content, trust_env=False)
+            assert answer.status_code == 413
+            assert answer.json()["error"]["code"] == "body_too_large"
 
 
 def test_a_question_that_does_not_fit_is_refused_with_the_numbers(client: openai.OpenAI) -> None:

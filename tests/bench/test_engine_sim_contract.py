@@ -18,4 +18,4 @@ class TestSimulator(EngineContract):
 
 
 class TestSimulatorEvents(KvEventsContract):
-    pass
+    quiet_s = 0.15

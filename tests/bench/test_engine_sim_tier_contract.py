@@ -3,8 +3,8 @@
 import pytest
 
 from bench.engine_sim import SimulatorThread
+from tests.contracts.cache_contract import CacheContract
 from tests.contracts.client import StartedEngine
-from tests.contracts.engine_contract import CacheContract
 from tests.contracts.tier_contract import TierContract
 
 

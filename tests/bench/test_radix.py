@@ -148,7 +148,7 @@ class _PriorityMachine(_RadixMachine):
 
 
 TestLru = _RadixMachine.TestCase
-TestLru.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestLru.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 TestPriority = _PriorityMachine.TestCase
 TestPriority.settings = TestLru.settings
 

@@ -19,14 +19,15 @@ _END = (-1).to_bytes(8, "big", signed=True)
 class Subscription:
     """One subscriber to an engine's events; it keeps all it ever got."""
 
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], *, quiet_s: float) -> None:
         self._socket = socket
+        self._quiet_s = quiet_s
         self.batches: dict[int, bytes] = {}
         self.topics: set[bytes] = set()
 
     def events(self) -> list[Json]:
         """All events so far; returns when none has come for a while."""
-        while self._socket.poll(700):
+        while self._socket.poll(int(self._quiet_s * 1000)):
             topic, number, payload = self._socket.recv_multipart()
             self.topics.add(topic)
             self.batches[int.from_bytes(number, "big")] = payload
@@ -45,7 +46,12 @@ class Subscription:
 
 
 class KvEventsContract(Contract):
-    """Subclass, and supply the fixture `engine`."""
+    """Subclass, and supply the fixture `engine`.
+
+    After `quiet_s` seconds without an event no more is expected.
+    """
+
+    quiet_s = 0.7
 
     @pytest.fixture
     def described(self, client: Client) -> Json:
@@ -59,8 +65,8 @@ class KvEventsContract(Contract):
         with _socket(client, described["endpoint_port_base"], zmq.SUB) as socket:
             socket.setsockopt(zmq.SUBSCRIBE, described["topic"].encode())
             # A subscription takes a moment to reach the publisher.
-            time.sleep(0.5)
-            yield Subscription(socket)
+            time.sleep(self.quiet_s)
+            yield Subscription(socket, quiet_s=self.quiet_s)
 
     def test_pages_of_prompt_and_answer_are_announced_in_a_chain(
         self, client: Client, described: Json, subscription: Subscription

@@ -6,7 +6,9 @@ where it is, so that the prefix is lost until somebody deletes the file. Here th
 reported as loaded, the bad ones as missing: the engine gets the shorter prefix up to the first bad
 chunk and computes the rest, which is then stored anew.
 
-An object that an adapter lists but can't read in full (a file cut short) is deleted too.
+An object that a file adapter lists but can't read in full (cut short) is deleted too. With Redis,
+a key that wasn't read may be on the other side of a broken connection, so it stays; values of
+another length are deleted where they are read (resp.py).
 """
 
 import logging
@@ -17,6 +19,7 @@ from lmcache.lmcache_native import Bitmap
 from lmcache.v1.distributed.api import ObjectKey
 from lmcache.v1.distributed.l2_adapters.serde_wrapper import SerdeL2AdapterWrapper
 
+from foreword_guard.redis_store import RedisStore
 from foreword_guard.sealing import SealingProcessor
 
 logger = logging.getLogger("foreword_guard")
@@ -53,21 +56,34 @@ class RejectingAdapter(SerdeL2AdapterWrapper):  # type: ignore[misc]
                 self._finish_load(wrapped_id, state, rejected)
 
     def _finish_load(self, wrapped_id: int, state: Any, rejected: list[ObjectKey]) -> None:
-        unread = [k for i, k in enumerate(state.keys) if not state.load_bitmap.test(i)]
         served = Bitmap(len(state.keys))
         for index, key in enumerate(state.keys):
             if state.load_bitmap.test(index) and key not in rejected:
                 served.set(index)
-        if rejected or unread:
-            self._delete(rejected, unread)
+        self._delete(rejected, self._unreadable(state, state.load_bitmap))
         self._release_write_temps(state.temp_keys)
-        self._finalize_load(wrapped_id, served)
+        super()._finalize_load(wrapped_id, served)
 
-    def _delete(self, rejected: list[ObjectKey], unread: list[ObjectKey]) -> None:
+    def _finalize_load(self, wrapped_id: int, bitmap: Bitmap) -> None:
+        """Also called by the parent for a load of which not one object was read."""
+        with self._lock:
+            state = self._load_tasks.get(wrapped_id)
+        if state is not None and not state.load_bitmap.popcount():
+            self._delete([], self._unreadable(state, bitmap))
+        super()._finalize_load(wrapped_id, bitmap)
+
+    def _unreadable(self, state: Any, read: Bitmap) -> list[ObjectKey]:
+        if isinstance(getattr(self._inner, "_client", None), RedisStore):
+            return []
+        return [key for index, key in enumerate(state.keys) if not read.test(index)]
+
+    def _delete(self, rejected: list[ObjectKey], unreadable: list[ObjectKey]) -> None:
+        if not rejected and not unreadable:
+            return
         logger.error(
             "foreword_guard: %d stored chunks didn't authenticate and %d couldn't be read; "
             "they are deleted and computed anew",
             len(rejected),
-            len(unread),
+            len(unreadable),
         )
-        self._deleter.submit(self._inner.delete, rejected + unread)
+        self._deleter.submit(self._inner.delete, rejected + unreadable)

@@ -1,8 +1,8 @@
 """`python -m foreword_guard.tier ARGS…`: the version check, then `lmcache server ARGS…` here.
 
 Adds to LMCache, in this process only: the serde `foreword_aead` (sealing.py), deletion of what
-fails authentication (rejecting.py), an identity (announcing.py), and no publishing of chunks that
-were never written (unwritten.py).
+fails authentication (rejecting.py), a Redis client that recovers (redis_store.py), an identity
+(announcing.py), and no publishing of chunks that were never written (unwritten.py).
 """
 
 import os
@@ -17,15 +17,18 @@ from foreword_guard.versions import LMCACHE, refuse, require
 
 def install(key_file: Path | None) -> None:
     """Put the tier's half of the guard into LMCache, in place."""
+    from lmcache import lmcache_redis
     from lmcache.v1.distributed import storage_manager
     from lmcache.v1.distributed.serde.factory import register_serde_factory
 
     from foreword_guard import announcing, unwritten
+    from foreword_guard.redis_store import RedisStore
     from foreword_guard.rejecting import RejectingAdapter
     from foreword_guard.sealing import make_processor
 
     register_serde_factory(SERDE_TYPE, lambda options: make_processor(options, key_file))
     storage_manager.SerdeL2AdapterWrapper = RejectingAdapter
+    lmcache_redis.LMCacheRedisClient = RedisStore
     announcing.install()
     unwritten.install()
 
