@@ -13,16 +13,21 @@ from app.engine import EngineClient
 from app.errors import EngineError
 from cache.engine_metrics import CounterTrack, EngineDelta, parse_engine_metrics
 from cache.errors import MetricsFormatError
+from cache.guard_metrics import GuardStatus, parse_guard_metrics
 
 _POLL_S = 15.0
 
 
 class EngineCounters:
-    """A track of one engine's counters, advanced from time to time."""
+    """A track of one engine's counters, advanced from time to time.
+
+    `guard` is what the guard plugin said at the last look.
+    """
 
     def __init__(self, client: EngineClient) -> None:
         self._client = client
         self._track: CounterTrack | None = None
+        self.guard = GuardStatus()
         self._log = structlog.get_logger(engine=client.url)
 
     async def watch(self) -> None:
@@ -36,7 +41,9 @@ class EngineCounters:
         try:
             text = await self._client.metrics()
             snapshot = parse_engine_metrics(text, at=datetime.now(UTC))
+            self.guard = parse_guard_metrics(text)
         except EngineError:
+            self.guard = GuardStatus()
             return None
         except MetricsFormatError as error:
             self._log.warning("engine_metrics_unreadable", problem=str(error))

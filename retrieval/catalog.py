@@ -15,6 +15,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from retrieval.chunk_store import select_chunk_ids, select_embeddings
+from retrieval.durable import PART_SUFFIX
 from retrieval.errors import IndexDamagedError, IndexManifestError, IndexNotFoundError, StorageError
 from retrieval.index import VectorIndex, empty_index, load_index
 from retrieval.records import Collection
@@ -39,6 +40,8 @@ class IndexCatalog:
         self._max_loaded = max_loaded
         self._loaded: OrderedDict[str, _Current] = OrderedDict()
         self._lock = threading.Lock()
+        for part in folder.glob(f"*/*{PART_SUFFIX}"):  # of a save that a crash cut off
+            part.unlink(missing_ok=True)
 
     def current(self, connection: Connection, collection: Collection) -> VectorIndex:
         """The index of the collection at its revision or a later one."""

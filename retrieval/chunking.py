@@ -24,20 +24,25 @@ class ChunkingSettings:
     Attributes:
         max_tokens: no passage has more, counted by the injected tokenizer.
         min_tokens: a passage that would have fewer takes in the next section as well,
-            as long as both fit.
+            as long as both fit. None is a quarter of max_tokens.
 
     Raises:
         ValueError: max_tokens below 16, or min_tokens not between 0 and max_tokens.
     """
 
     max_tokens: int = 192
-    min_tokens: int = 48
+    min_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_tokens < _SMALLEST_MAX_TOKENS:
             raise ValueError(f"max_tokens is {self.max_tokens}; it must be 16 or more")
-        if not 0 <= self.min_tokens <= self.max_tokens:
+        if not 0 <= self.least_tokens <= self.max_tokens:
             raise ValueError(f"min_tokens is {self.min_tokens}; it must be 0 to max_tokens")
+
+    @property
+    def least_tokens(self) -> int:
+        """`min_tokens`, or what stands for it."""
+        return self.max_tokens // 4 if self.min_tokens is None else self.min_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,7 @@ class _Cutter:
 
     def _joins(self, group: list[_Unit], unit: _Unit) -> bool:
         start, end = group[0].start, group[-1].end
-        if unit.opens_section and self._count(start, end) >= self._settings.min_tokens:
+        if unit.opens_section and self._count(start, end) >= self._settings.least_tokens:
             return False
         return self._fits(start, unit.end)
 

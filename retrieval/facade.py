@@ -36,7 +36,7 @@ from retrieval.records import (
 )
 from retrieval.transactions import transaction
 
-MAX_RESULTS = 50
+MAX_RESULTS = 64
 
 
 class Collections:
@@ -46,7 +46,8 @@ class Collections:
         engine: of a database that has the tables of `retrieval.tables`. SQLite is durable against
             power loss only with `PRAGMA synchronous=FULL`, against crashes in any setting.
         directory: for files and indexes; owned by this process alone.
-        count_tokens: tokens of a text by the tokenizer of the model that will read it.
+        count_tokens: what passages are measured by, and documents in `size`: tokens of a text
+            by the tokenizer whose limit matters most, e.g. the embedding model's.
     """
 
     def __init__(
@@ -210,7 +211,7 @@ class Collections:
         For a prompt, put them through `retrieval.for_prompt`.
 
         Raises:
-            InvalidSearchError: an empty query, or k not 1 to 50.
+            InvalidSearchError: an empty query, or k not 1 to 64.
             CollectionNotFoundError, IndexManifestError, EmbedderError, StorageError
         """
         if not query.strip():

@@ -82,7 +82,7 @@ class CollectionSize:
     """How much a collection holds.
 
     Attributes:
-        token_count: of all documents' texts; what CAG has to fit into the window.
+        token_count: of all documents' texts, by the tokenizer that chunks are measured by.
         file_bytes: of the completed files.
     """
 

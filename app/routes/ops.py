@@ -32,6 +32,7 @@ async def readyz(request: Request) -> JSONResponse:
     except EngineNotReadyError as error:
         reason = services.replica.problem or str(error)
         return JSONResponse({"status": "not ready", "reasons": [reason]}, 503)
+    await services.counters.advance()
     reasons = _degradations(services, view)
     return JSONResponse(
         {
@@ -46,6 +47,7 @@ async def readyz(request: Request) -> JSONResponse:
                 "pool_tokens": view.info.pool_tokens,
                 "cache_report": view.info.cache_report,
                 "tiers": view.info.tiers,
+                "tier_failures": services.counters.guard.failures,
                 "token_parity": view.parity.ok,
             },
         }
@@ -123,6 +125,11 @@ def _degradations(services: Services, view: ReplicaView) -> list[str]:
         reasons.append(f"prompts are sent as messages, not token ids: {view.parity.problem}")
     if not view.info.cache_report:
         reasons.append("re-use is unknown: start the engine with --enable-cache-report")
+    guard = services.counters.guard
+    if guard.tier_open:
+        reasons.append("the KV tiers don't answer and are skipped; prompts are computed instead")
+    if view.info.tiers and guard.tier_open is None:
+        reasons.append("the engine runs LMCache without the guard plugin: a dead tier stops it")
     status = services.ledger.status
     if status.degraded or status.dropped:
         reasons.append(f"the ledger can't be written: {status.last_error}")

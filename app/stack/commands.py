@@ -5,7 +5,7 @@ Source of the flags: SGLang 0.5.23 ``launch_server --help``, LMCache 0.5.6 ``lmc
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from app.stack.paths import HomePaths
@@ -35,11 +35,13 @@ def engine_argv(
     Args:
         tier_settings: LMCache's YAML for the engine, or None for no tiers.
     """
-    argv = [str(python), "-P", "-W", "ignore", "-m", "foreword_guard.engine"]
+    argv = [str(python), "-P", "-m", "foreword_guard.engine"]
     argv += ["--model-path", model.path, "--served-model-name", model.name]
     argv += ["--host", LOOPBACK, "--port", str(port), "--device", "cpu", "--dtype", options.dtype]
     argv += ["--page-size", str(options.page_size), "--max-total-tokens", str(options.pool_tokens)]
     argv += ["--enable-cache-report", "--enable-metrics", "--sleep-on-idle"]
+    # The supervisor asks for a first token itself (services.engine_is_ready).
+    argv += ["--skip-server-warmup"]
     argv += ["--enable-priority-scheduling", "--radix-eviction-policy", "priority"]
     argv += ["--tokenizer-metrics-allowed-custom-labels", *LABELS]
     argv += ["--kv-events-config", json.dumps(kv_events_config(kv_events_port))]
@@ -69,15 +71,15 @@ def engine_env(
     model: Model,
     options: EngineOptions,
     tiers: TierSettings | None,
-    cores: Sequence[int],
+    threads: int,
     scratch: Path,
 ) -> dict[str, str]:
-    """The engine's environment: CPU path on, one thread per core, guard's deadlines."""
+    """The engine's environment: CPU path on, its threads, the guard's deadlines."""
     env = _isolated(base, home=home, scratch=scratch) | {
         "SGLANG_USE_CPU_ENGINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        "OMP_NUM_THREADS": str(len(cores)),
-        "SGLANG_CPU_OMP_THREADS_BIND": core_ranges(cores),
+        "OMP_NUM_THREADS": str(threads),
+        "PYTHONWARNINGS": "ignore",
         "LMCACHE_TRACK_USAGE": "false",
     }
     if model.folder is not None:
@@ -106,7 +108,7 @@ def tier_argv(
         shm_name=home.shared_memory_name,
         ssd_path=home.tier_disk,
     )
-    return [str(python), "-P", "-W", "ignore", "-m", "foreword_guard.tier", *arguments]
+    return [str(python), "-P", "-m", "foreword_guard.tier", *arguments]
 
 
 def tier_env(
@@ -114,7 +116,7 @@ def tier_env(
 ) -> dict[str, str]:
     """The tier's environment: where its key is, and no calls home."""
     env = _isolated(base, home=home, scratch=scratch) | server_environment(tiers)
-    return env | {"FOREWORD_KV_KEY_FILE": str(home.kv_key)}
+    return env | {"FOREWORD_KV_KEY_FILE": str(home.kv_key), "PYTHONWARNINGS": "ignore"}
 
 
 def redis_argv(program: Path, *, port: int, largest_bytes: int) -> list[str]:
@@ -161,15 +163,13 @@ def gateway_env(
     return env
 
 
-def core_ranges(cores: Sequence[int]) -> str:
-    """Core numbers as ranges: ``[0, 1, 2, 5]`` is ``0-2,5``."""
-    ranges: list[list[int]] = []
-    for core in sorted(cores):
-        if ranges and core == ranges[-1][1] + 1:
-            ranges[-1][1] = core
-        else:
-            ranges.append([core, core])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+def engine_threads(cores: int) -> int:
+    """Threads for the engine's arithmetic: half of the cores.
+
+    The other half is for its other processes and the gateway; a thread that waits for a core
+    holds up all.
+    """
+    return max(1, cores // 2)
 
 
 def _isolated(base: Mapping[str, str], *, home: HomePaths, scratch: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.stack.deploy_files import DeployFiles, environment_digest
 
-# The venv takes 2.1 GB; pip needs room to unpack beside it.
+# The venv takes 1.5 GB and grows to 2 as Python compiles; pip's cache and unpacking take the rest.
 ENGINE_BYTES = 3_500_000_000
 CHECK_MODULE = "foreword_guard.check"
 

@@ -91,7 +91,8 @@ def _find_donor(plan: EnvironmentPlan) -> Path | None:
 
 def _install_locked(plan: EnvironmentPlan, *, say: Say) -> None:
     total = len(pinned_packages(plan.files.lock.read_text()))
-    say(f"engine environment: {total} packages, about 2 GB; usually 3 to 8 minutes, once")
+    if installed_count(plan.path) < total:
+        say(f"engine environment: {total} packages, about 2 GB; usually 2 to 6 minutes, once")
     watch = _Watch(plan.path, total=total, say=say)
     arguments = ["--require-hashes", "--requirement", str(plan.files.lock)]
     result = _pip_install(plan, arguments, on_line=watch.line, on_tick=watch.tick)

@@ -17,7 +17,7 @@ from pathlib import Path
 from app.stack import logs
 from app.stack.backoff import RestartPolicy
 from app.stack.errors import ProcessGaveUpError, ProcessStartError, StackError
-from app.stack.process import CommandNotRunError, LeashedProcess, ProcessSpec
+from app.stack.process import LeashedProcess, ProcessSpec
 from app.stack.progress import Say
 
 POLL_S = 0.1
@@ -122,11 +122,11 @@ class Keeper:
         """One start: returns once the process is ready."""
         self._enter(State.STARTING)
         began = time.monotonic()
-        with logs.open_for_append(self.service.log) as output:
-            try:
+        try:
+            with logs.open_for_append(self.service.log) as output:
                 self._process = LeashedProcess.start(self.service.spec, output=output)
-            except CommandNotRunError as exc:
-                raise self._start_error(str(exc)) from exc
+        except OSError as exc:  # no such program, no log folder, no memory for a process
+            raise self._start_error(str(exc)) from exc
         self._on_change()
         self._wait_until_ready(self._process, began)
         self._enter(State.READY)
@@ -134,11 +134,15 @@ class Keeper:
 
     def _wait_until_ready(self, process: LeashedProcess, began: float) -> None:
         remind_at = began + REMIND_EVERY_S
-        while not self.service.ready():
+        while True:
+            is_ready = self.service.ready()
             waited_s = time.monotonic() - began
+            # Asked after readiness: on a port that was taken meanwhile, a stranger may answer.
             code = process.poll()
             if code is not None:
                 raise self._start_error(f"it {describe_exit(code)} after {waited_s:.0f} s")
+            if is_ready:
+                return
             if waited_s > self.service.ready_within_s:
                 raise self._start_error(f"it was not ready within {waited_s:.0f} s")
             if time.monotonic() > remind_at:

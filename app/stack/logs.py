@@ -32,7 +32,7 @@ def shorten(log: Path, *, largest_bytes: int = LARGEST_LOG_BYTES) -> bool:
     Copied and cut rather than renamed, because the child has the file open. Lines written
     between the two steps are lost.
     """
-    if log.stat().st_size <= largest_bytes:
+    if not log.exists() or log.stat().st_size <= largest_bytes:
         return False
     shutil.copyfile(log, previous(log))
     with log.open("r+b") as file:

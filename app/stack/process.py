@@ -18,8 +18,6 @@ from typing import IO, Self
 
 from app.stack import leash
 
-LEASH_START_S = 30.0
-
 
 class CommandNotRunError(OSError):
     """The operating system would not run the command (no such file, not executable, …)."""
@@ -79,15 +77,13 @@ class LeashedProcess:
             cwd=spec.cwd,
             start_new_session=True,
         )
-        assert leash_process.stdout is not None
-        with leash_process.stdout as answer:
-            line = answer.readline()
-        fact = json.loads(line) if line else {"error": "the leash ended at once"}
-        if "pid" not in fact:
+        try:
+            pid = _read_pid(leash_process)
+        except BaseException:  # Ctrl-C included: without the pipe the leash ends the child
             _close(leash_process)
-            leash_process.wait(LEASH_START_S)
-            raise CommandNotRunError(fact["error"])
-        return cls(leash_process, pid=int(fact["pid"]), spec=spec, began=began)
+            leash_process.wait()
+            raise
+        return cls(leash_process, pid=pid, spec=spec, began=began)
 
     @property
     def leash_pid(self) -> int:
@@ -149,6 +145,17 @@ def signal_process(pid: int, number: signal.Signals) -> None:
     """Sends a signal; a process that has ended already is no error."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def _read_pid(leash_process: subprocess.Popen[bytes]) -> int:
+    """The child's pid, which the leash says first."""
+    assert leash_process.stdout is not None
+    with leash_process.stdout as answer:
+        line = answer.readline()
+    fact = json.loads(line) if line else {"error": "the leash ended at once"}
+    if "pid" not in fact:
+        raise CommandNotRunError(fact["error"])
+    return int(fact["pid"])
 
 
 def _close(leash_process: subprocess.Popen[bytes]) -> None:

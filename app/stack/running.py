@@ -63,8 +63,16 @@ class RunningStack:
         self._supervisor.keepers[name].stop()
 
     def start_service(self, name: str) -> None:
-        """Starts a stopped service again at its old address, and waits until it is ready."""
-        self._supervisor.keepers[name].start()
+        """Starts a service again at its old address, and waits until it is ready.
+
+        For one that was stopped, or that ended and is not restarted.
+
+        Raises:
+            ProcessStartError: it ended or stayed unready.
+        """
+        keeper = self._supervisor.keepers[name]
+        keeper.stop()
+        keeper.start()
 
     def wait_for_failure(self, timeout_s: float | None = None) -> StackError | None:
         """The error of a service that was given up, or None after the time."""

@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,7 +31,7 @@ class StackParts:
         environment: None if the engine is somebody else's.
         tiers: as asked for, Redis' address included.
         scratch: TMPDIR of engine and tier.
-        cores: the machine's cores that the engine may use.
+        cores: how many cores this process may use.
     """
 
     settings: StackSettings
@@ -41,7 +41,7 @@ class StackParts:
     model: Model | None
     tiers: TierSettings | None
     scratch: Path
-    cores: Sequence[int]
+    cores: int
 
     @property
     def engine_url(self) -> str:
@@ -98,13 +98,23 @@ def engine_is_ready(url: str) -> bool:
     return health.get(f"{url}/health_generate", timeout_s=GENERATE_S).good
 
 
-def _redis(parts: StackParts) -> Service:
-    program = shutil.which("redis-server", path=parts.settings.base_env.get("PATH"))
+def redis_program(settings: StackSettings) -> Path:
+    """Redis' server.
+
+    Raises:
+        ProgramMissingError: it is not installed.
+    """
+    program = shutil.which("redis-server", path=settings.base_env.get("PATH"))
     if program is None:
         raise ProgramMissingError(program="redis-server", package="redis-server")
+    return Path(program)
+
+
+def _redis(parts: StackParts) -> Service:
     port = parts.ports.redis
+    largest_bytes = int(parts.settings.redis_gb * GIB)
     argv = commands.redis_argv(
-        Path(program), port=port, largest_bytes=int(parts.settings.redis_gb * GIB)
+        redis_program(parts.settings), port=port, largest_bytes=largest_bytes
     )
     return _service(
         parts,
@@ -160,7 +170,7 @@ def _engine(parts: StackParts, python: Path, model: Model) -> Service:
         model=model,
         options=parts.settings.engine,
         tiers=parts.tiers,
-        cores=parts.cores,
+        threads=commands.engine_threads(parts.cores),
         scratch=parts.scratch,
     )
     from_hub = model.folder is None

@@ -29,7 +29,13 @@ from app.stack.paths import LONGEST_SOCKET_FOLDER_BYTES, CachePaths, HomePaths, 
 from app.stack.ports import LOOPBACK, claim_port, free_ports, is_loopback
 from app.stack.progress import Say, silent
 from app.stack.running import RunningStack, describe
-from app.stack.services import ASK_S, StackParts, build_services, tiers_with_redis
+from app.stack.services import (
+    ASK_S,
+    StackParts,
+    build_services,
+    redis_program,
+    tiers_with_redis,
+)
 from app.stack.settings import Model, Ports, StackSettings
 from app.stack.stack_file import read_stack_file, write_stack_file
 from app.stack.supervisor import Supervisor
@@ -45,19 +51,17 @@ def start_stack(settings: StackSettings, *, say: Say = silent) -> Iterator[Runni
     Raises:
         StackError: it could not be started; nothing of it is left.
     """
-    refuse_open_host(settings.host)
-    model = None if settings.engine_url else find_model(settings.model)
+    model = _refuse_early(settings)
     home = HomePaths(resolve(settings.home))
     with contextlib.ExitStack() as opened:
         opened.enter_context(_hold(home))
         _clear_leftovers(home, say)
-        ports = _choose_ports(settings)
-        scratch = opened.enter_context(_scratch(home))
+        _require_port(settings)
         environment = None
         if settings.engine_url is None:
             environment, model = ensure_engine(settings, model, say=say)
-        else:
-            _require_engine(settings.engine_url)
+        scratch = opened.enter_context(_scratch(home))
+        ports = _choose_ports(settings)
         parts = StackParts(
             settings=settings,
             home=home,
@@ -66,15 +70,9 @@ def start_stack(settings: StackSettings, *, say: Say = silent) -> Iterator[Runni
             model=model,
             tiers=None if environment is None else tiers_with_redis(settings, ports),
             scratch=scratch,
-            cores=sorted(os.sched_getaffinity(0)),
+            cores=len(os.sched_getaffinity(0)),
         )
         yield opened.enter_context(_run(parts, say))
-
-
-def refuse_open_host(host: str) -> None:
-    """Raises HostNeedsKeysError for an address that others can reach."""
-    if not is_loopback(host):
-        raise HostNeedsKeysError(host=host)
 
 
 def ensure_engine(
@@ -127,6 +125,27 @@ def _hold(home: HomePaths) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _refuse_early(settings: StackSettings) -> Model | None:
+    """What cannot work is refused before anything is made; returns the model, if known by then."""
+    if not is_loopback(settings.host):
+        raise HostNeedsKeysError(host=settings.host)
+    if settings.redis:
+        redis_program(settings)
+    if settings.engine_url is None:
+        return find_model(settings.model)
+    answer = get(f"{settings.engine_url}/ready", timeout_s=ASK_S)
+    if not answer.good:
+        problem = answer.problem or f"/ready answered {answer.status}"
+        raise EngineUnreachableError(url=settings.engine_url, problem=problem)
+    return None
+
+
+def _require_port(settings: StackSettings) -> None:
+    """Asked before the minutes of an installation, and chosen after them."""
+    if settings.gateway:
+        claim_port(settings.host, settings.port)
+
+
 def _clear_leftovers(home: HomePaths, say: Say) -> None:
     killed, unlinked = end_leftovers(home)
     if killed or unlinked:
@@ -158,15 +177,10 @@ def _scratch(home: HomePaths) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="foreword-", ignore_cleanup_errors=True) as made:
             yield Path(made)
         return
-    yield files.private_folder(home.scratch)
-    shutil.rmtree(home.scratch, ignore_errors=True)
-
-
-def _require_engine(url: str) -> None:
-    answer = get(f"{url}/ready", timeout_s=ASK_S)
-    if not answer.good:
-        problem = answer.problem or f"/ready answered {answer.status}"
-        raise EngineUnreachableError(url=url, problem=problem)
+    try:
+        yield files.private_folder(home.scratch)
+    finally:
+        shutil.rmtree(home.scratch, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -183,7 +197,10 @@ def _run(parts: StackParts, say: Say) -> Iterator[RunningStack]:
         with writing:
             if not ended.is_set():
                 facts = describe(parts, supervisor, started=started, ready=ready.is_set())
-                write_stack_file(parts.home.stack_file, facts)
+                try:
+                    write_stack_file(parts.home.stack_file, facts)
+                except OSError as exc:  # a full disk must not end the thread that restarts
+                    say(f"{parts.home.stack_file} could not be written: {exc.strerror}")
 
     supervisor = Supervisor(services, say=say, on_change=write_facts)
     try:

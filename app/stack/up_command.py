@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 import app
+from app.stack.backoff import NEVER_RESTART, RestartPolicy
 from app.stack.errors import StackError
 from app.stack.running import RunningStack
 from app.stack.settings import (
@@ -60,6 +61,7 @@ SAMPLE_COLLECTION = "ferry"
 )
 @click.option("--no-tiers", is_flag=True, help="Without LMCache: the engine's own cache alone.")
 @click.option("--redis", is_flag=True, help="Start a Redis as a further tier.")
+@click.option("--no-restart", is_flag=True, help="Leave a process that ended stopped.")
 @click.option("--cpu", is_flag=True, help="Run the engine on the CPU in spite of a GPU.")
 def up(
     *,
@@ -71,6 +73,7 @@ def up(
     cache: Path,
     no_tiers: bool,
     redis: bool,
+    no_restart: bool,
     cpu: bool,
 ) -> None:
     """Start engine, cache tiers and gateway here, until Ctrl-C.
@@ -93,6 +96,7 @@ def up(
         host=host,
         port=port,
         cpu=cpu,
+        restart=NEVER_RESTART if no_restart else RestartPolicy(),
     )
     sys.exit(run(settings))
 
@@ -110,6 +114,10 @@ def run(settings: StackSettings) -> int:
     except StackError as exc:
         click.echo(f"foreword: {exc}", err=True)
         return exc.exit_code
+    except OSError as exc:
+        place = settings.home if exc.filename is None else exc.filename
+        click.echo(f"foreword: {place}: {exc.strerror}; `foreword doctor` looks closer", err=True)
+        return StackError.exit_code
     except KeyboardInterrupt:
         _say("stopped")
         return 0
@@ -158,8 +166,11 @@ def home_prefix(settings: StackSettings) -> str:
 
 
 def sample_folder() -> Path:
-    """The small collection that ships."""
-    return _from_here(Path(app.__file__).parent.parent / "samples" / SAMPLE_COLLECTION)
+    """The small collection that ships: inside the package in a wheel, else beside it."""
+    package = Path(app.__file__).parent
+    inside = package / "_samples" / SAMPLE_COLLECTION
+    beside = package.parent / "samples" / SAMPLE_COLLECTION
+    return _from_here(inside if inside.is_dir() else beside)
 
 
 def _from_here(path: Path) -> Path:
@@ -169,9 +180,10 @@ def _from_here(path: Path) -> Path:
 
 
 def _interrupt_on(numbers: tuple[signal.Signals, ...]) -> None:
-    """These signals do what Ctrl-C does."""
+    """These signals do what Ctrl-C does, but for one that is ignored (``nohup``)."""
     for number in numbers:
-        signal.signal(number, signal.default_int_handler)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _say(line: str) -> None:

@@ -139,6 +139,18 @@ def test_the_window_takes_its_start_and_leaves_its_end(
         check(summary, inside)
 
 
+def test_a_request_that_ended_on_a_bound_is_in_the_later_window_only(
+    database: sa.Engine, make_row: Callable[..., LedgerRow]
+) -> None:
+    minutes = [START + timedelta(minutes=minute) for minute in range(3)]
+    with database.begin() as connection:
+        insert_rows(connection, [make_row(at=minutes[1])])
+        earlier = summaries(connection, since=minutes[0], until=minutes[1])
+        later = summaries(connection, since=minutes[1], until=minutes[2])
+    assert earlier == []
+    assert [summary.requests for summary in later] == [1]
+
+
 def test_groups_come_in_order_and_none_comes_last(
     database: sa.Engine, make_row: Callable[..., LedgerRow]
 ) -> None:

@@ -8,7 +8,13 @@ import pytest
 import sqlalchemy
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from retrieval import Collections, HashingEmbedder, metadata
+from retrieval import (
+    Collections,
+    HashingEmbedder,
+    SentenceTransformerEmbedder,
+    metadata,
+    minilm_embedder,
+)
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
@@ -47,6 +53,12 @@ def make_pdf() -> Callable[[tuple[tuple[str, ...], ...]], bytes]:
     spec.loader.exec_module(module)
     build: Callable[[tuple[tuple[str, ...], ...]], bytes] = module.pdf_bytes
     return build
+
+
+@pytest.fixture(scope="session")
+def minilm() -> SentenceTransformerEmbedder:
+    """The real embedding model, loaded once; for tests marked `slow`."""
+    return minilm_embedder()
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_a_kill_at_any_moment_leaves_whole_files(tmp_path: Path, seed: int) -> N
     found = restarted.search(ferry.id, "paragraph", 50, tenant="t")
     assert {s.chunk.id for s in found} <= {c.id for c in chunks}
     assert len(found) == min(50, len(chunks))
-    assert not list((tmp_path / "retrieval" / "files").rglob("*.part"))
+    assert not list((tmp_path / "retrieval").rglob("*.part"))
     engine.dispose()
 
 

@@ -17,6 +17,9 @@ from retrieval.errors import EmbedderError
 TEXTS = ["The ferry leaves at nine in the morning.", "Bananas are yellow.", "", "!?"]
 
 
+HasCount = HashingEmbedder | SentenceTransformerEmbedder
+
+
 class EmbedderContract:
     """What an index relies on; a subclass gives the embedder."""
 
@@ -34,6 +37,11 @@ class EmbedderContract:
     def test_a_text_has_the_same_vector_in_any_company(self, embedder: Embedder) -> None:
         alone = embedder.embed_passages(TEXTS[:1])
         np.testing.assert_allclose(embedder.embed_passages(TEXTS)[:1], alone, atol=1e-5)
+
+    def test_tokens_are_counted_without_end_marks(self, embedder: HasCount) -> None:
+        assert embedder.count_tokens("") == 0
+        assert embedder.count_tokens("The ferry leaves at nine.") == 6
+        assert embedder.count_tokens("word " * 1_000) == 1_000, "counting never cuts"
 
     def test_the_related_text_is_nearer(self, embedder: Embedder) -> None:
         query = embedder.embed_query("When in the morning leaves the ferry?")
@@ -56,9 +64,9 @@ class TestHashingEmbedder(EmbedderContract):
 
 @pytest.mark.slow
 class TestMiniLm(EmbedderContract):
-    @pytest.fixture(scope="class")
-    def embedder(self) -> Embedder:
-        return minilm_embedder()
+    @pytest.fixture
+    def embedder(self, minilm: SentenceTransformerEmbedder) -> Embedder:
+        return minilm
 
     def test_it_knows_meanings_not_only_words(self, embedder: Embedder) -> None:
         query = embedder.embed_query("At what time does the boat depart?")

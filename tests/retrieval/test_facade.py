@@ -217,7 +217,7 @@ def test_a_file_that_is_not_in_the_collection_is_named(
 
 
 @pytest.mark.parametrize(
-    ("query", "k", "why"), [(" ", 1, "empty"), ("x", 0, "1 to"), ("x", 51, "1 to")]
+    ("query", "k", "why"), [(" ", 1, "empty"), ("x", 0, "1 to"), ("x", 65, "1 to 64")]
 )
 def test_a_search_that_makes_no_sense_is_refused(
     collections: Collections, ferry: Collection, query: str, k: int, why: str

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval import Collections, minilm_embedder
+from retrieval import Collections, SentenceTransformerEmbedder
 from retrieval.parsing import parse
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ QUESTIONS = [
     ("Who keeps the lighthouse?", "Oona Marsh"),
     ("Where can I buy bread on the island?", "The Salt Oven is a bakery."),
     ("Where are the life jackets?", "under the seats of the main saloon"),
-    ("Who is the captain?", "Ruth Adeyemi"),
+    ("Who is the captain of the Marigold?", "Ruth Adeyemi"),
     ("Does the ship sail in strong wind?", "stronger than force 8"),
     ("Can I get my money back if I cancel?", "refunded in full"),
 ]
@@ -53,8 +53,10 @@ def test_the_pdf_is_what_its_script_makes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_each_question_finds_its_passage(open_collections: Callable[..., Collections]) -> None:
-    collections = open_collections(embedder=minilm_embedder())
+def test_each_question_finds_its_passage(
+    open_collections: Callable[..., Collections], minilm: SentenceTransformerEmbedder
+) -> None:
+    collections = open_collections(embedder=minilm)
     ferry = collections.create("ferry", tenant="t")
     for path in sorted(FERRY.iterdir()):
         file = collections.save_file(path.name, path.read_bytes(), "assistants", tenant="t")

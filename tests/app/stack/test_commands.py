@@ -32,7 +32,7 @@ def value_of(argv: list[str], flag: str) -> str:
 
 def test_the_engine_reports_its_cache_and_counts_by_label() -> None:
     argv = engine_argv()
-    assert argv[:6] == ["/env/bin/python", "-P", "-W", "ignore", "-m", "foreword_guard.engine"]
+    assert argv[:4] == ["/env/bin/python", "-P", "-m", "foreword_guard.engine"]
     assert value_of(argv, "--model-path") == "/models/abc"
     assert value_of(argv, "--served-model-name") == "tiny"
     assert value_of(argv, "--page-size") == "16"
@@ -84,7 +84,7 @@ def engine_env(model: Model = MODEL, tiers: TierSettings | None = None) -> dict[
         model=model,
         options=EngineOptions(env={"EXTRA": "1"}),
         tiers=tiers,
-        cores=[0, 1],
+        threads=3,
         scratch=Path("/scratch"),
     )
 
@@ -93,7 +93,7 @@ def test_the_engine_sees_nothing_of_the_gateways_python() -> None:
     env = engine_env()
     assert not {"PYTHONPATH", "VIRTUAL_ENV"} & set(env)
     assert (env["PATH"], env["LANG"], env["EXTRA"]) == ("/bin", "C", "1")
-    assert (env["OMP_NUM_THREADS"], env["SGLANG_CPU_OMP_THREADS_BIND"]) == ("2", "0-1")
+    assert env["OMP_NUM_THREADS"] == "3"
     assert env[commands.STACK_VARIABLE] == HOME.identity
 
 
@@ -139,12 +139,9 @@ def test_the_gateway_gets_its_settings_by_name() -> None:
     assert env["FOREWORD_ENGINE__TOKENIZER"] == "/models/abc"
 
 
-@pytest.mark.parametrize(
-    ("cores", "ranges"),
-    [([0], "0"), ([0, 1], "0-1"), ([3, 1, 2, 7], "1-3,7"), ([0, 2, 4], "0,2,4")],
-)
-def test_cores_are_written_as_ranges(cores: list[int], ranges: str) -> None:
-    assert commands.core_ranges(cores) == ranges
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (3, 1), (8, 4)])
+def test_the_engine_computes_on_half_of_the_cores(cores: int, threads: int) -> None:
+    assert commands.engine_threads(cores) == threads
 
 
 def test_homes_have_different_shared_memory() -> None:

@@ -3,12 +3,15 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from app.stack.backoff import NEVER_RESTART
 from app.stack.errors import (
     AlreadyRunningError,
     EngineUnreachableError,
@@ -17,12 +20,14 @@ from app.stack.errors import (
     ModelNotFoundError,
     PortTakenError,
     ProcessStartError,
+    ProgramMissingError,
     StackError,
 )
-from app.stack.health import get
+from app.stack.health import get, redis_answers
 from app.stack.leftovers import marked_processes, shared_memory
 from app.stack.paths import HomePaths
 from app.stack.ports import LOOPBACK, claim_port, free_ports
+from app.stack.services import redis_address
 from app.stack.settings import EngineOptions, StackSettings
 from app.stack.stack import start_stack
 from app.stack.stack_file import read_stack_file
@@ -59,7 +64,7 @@ def changed(settings: StackSettings, **changes: object) -> StackSettings:
     return StackSettings(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def start_up(settings: StackSettings) -> "subprocess.Popen[str]":
+def start_up(settings: StackSettings, *, fault: str = "") -> "subprocess.Popen[str]":
     deploy = settings.deploy
     assert deploy is not None
     arguments = [settings.home, settings.cache, settings.model, deploy.lock.parent.parent]
@@ -69,6 +74,7 @@ def start_up(settings: StackSettings) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "TINY_FAULT": fault},
         start_new_session=True,
     )
 
@@ -139,6 +145,37 @@ def test_the_tier_is_restarted_with_its_shared_memory_renewed(
         assert facts.processes["tier"].restarts == 1
 
 
+def test_without_restarts_a_killed_tier_stays_away_until_it_is_started(
+    settings: StackSettings,
+) -> None:
+    with start_stack(changed(settings, restart=NEVER_RESTART)) as stack:
+        os.kill(stack.pids["tier"], signal.SIGKILL)
+        assert eventually(lambda: "tier" not in stack.pids)
+        assert set(stack.pids) == {"engine"}
+        stack.start_service("tier")
+        assert get(f"{stack.tier_url}/healthcheck", timeout_s=5).good
+        assert stack.restarts("tier") == 0
+
+
+def test_redis_is_started_before_the_tier_and_stopped_after_it(settings: StackSettings) -> None:
+    lines: list[str] = []
+    with start_stack(changed(settings, redis=True), say=lines.append) as stack:
+        assert stack.redis_url is not None
+        assert redis_answers(*redis_address(stack.redis_url), timeout_s=5)
+    began = [line.split(":")[0] for line in lines if "ready after" in line]
+    ended = [line.split(":")[0] for line in lines if line.endswith("stopping")]
+    assert began == ["redis", "tier", "engine"] == ended[::-1]
+
+
+def test_a_missing_redis_is_one_sentence(settings: StackSettings, tmp_path: Path) -> None:
+    env = {**settings.base_env, "PATH": str(tmp_path)}
+    with (
+        pytest.raises(ProgramMissingError, match="apt install redis-server"),
+        start_stack(changed(settings, redis=True, base_env=env)),
+    ):
+        pass
+
+
 def test_a_start_that_fails_leaves_nothing(settings: StackSettings, home: HomePaths) -> None:
     broken = EngineOptions(env={"TINY_FAULT": "no start"})
     with (
@@ -164,6 +201,31 @@ def test_one_signal_stops_everything_in_order(
     assert stopping == ["engine: stopping", "tier: stopping"]
     assert not marked_processes(home)
     assert not home.stack_file.exists()
+
+
+def test_a_second_signal_kills_what_does_not_stop(settings: StackSettings, home: HomePaths) -> None:
+    with start_up(settings, fault="deaf") as up:
+        read_until_ready(up)
+        assert up.stderr is not None
+        up.send_signal(signal.SIGINT)
+        while "engine: stopping" not in up.stderr.readline():
+            pass
+        began = time.monotonic()
+        up.send_signal(signal.SIGINT)
+        _, progress = up.communicate(timeout=60)
+        assert time.monotonic() - began < 8.0  # the engine's grace alone is longer
+    assert up.returncode == 0
+    assert "killing what still runs" in progress
+    assert not marked_processes(home)
+    assert not home.stack_file.exists()
+
+
+def test_a_home_that_cannot_be_made_is_one_sentence(settings: StackSettings) -> None:
+    settings.home.write_text("a file")
+    with start_up(settings) as up:
+        _, said = up.communicate(timeout=60)
+    assert up.returncode == 3
+    assert said == f"foreword: {settings.home}: File exists; `foreword doctor` looks closer\n"
 
 
 def test_a_signal_while_starting_stops_what_has_started(
@@ -247,14 +309,11 @@ def test_a_process_that_keeps_ending_ends_the_stack(settings: StackSettings) -> 
 def test_a_taken_port_is_one_sentence(settings: StackSettings) -> None:
     wanted = changed(settings, gateway=True)
     (port,) = free_ports(1)
-    with pytest.raises(PortTakenError, match=f"port {port} on 127.0.0.1 is taken"):
-        _with_taken(port, changed(wanted, port=port))
-
-
-def _with_taken(port: int, settings: StackSettings) -> None:
-    import socket
-
-    with socket.create_server((LOOPBACK, port)), start_stack(settings):
+    with (
+        socket.create_server((LOOPBACK, port)),
+        pytest.raises(PortTakenError, match=rf"port {port} on 127\.0\.0\.1 is taken"),
+        start_stack(changed(wanted, port=port)),
+    ):
         pass
 
 

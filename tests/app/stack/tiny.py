@@ -53,7 +53,7 @@ def serve(port_option, good_paths):
         def log_message(self, *_):
             pass
 
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    signal.signal(signal.SIGTERM, lambda *_: fault == "deaf" or os._exit(0))
     print("tiny: listening", flush=True)
     http.server.ThreadingHTTPServer(("127.0.0.1", options.port), Handler).serve_forever()
 """

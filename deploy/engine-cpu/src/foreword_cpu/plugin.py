@@ -23,10 +23,10 @@ def register() -> None:
         return
     versions.require()
     # Imported here: these modules need torch and SGLang, the check above must not.
-    from foreword_cpu import attention, host_pool, layers, processes, streams
+    from foreword_cpu import attention, host_pool, linear, processes, streams
 
     streams.install()
     host_pool.install()
     attention.install()
-    layers.install()
+    linear.install()
     processes.install()

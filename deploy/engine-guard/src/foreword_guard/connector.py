@@ -35,6 +35,7 @@ class ConnectorGuard:
         self.gauges = gauges
         self.transfer: GuardedTransfer | None = None
         self.owes_registration = False
+        self._retired: list[Any] = []
         self.prober: Prober | None = None
 
     def start(self, connect: Callable[[], Any]) -> None:
@@ -90,29 +91,40 @@ class ConnectorGuard:
         """Count a failed transfer; the tier may still hold what was reserved for it.
 
         Such chunks can't be stored for ten minutes (LMCache's write lock), so this engine
-        registers anew, and the tier drops them with the old registration.
+        registers anew, and the tier drops them with the old registration. Where the tier moves
+        the data itself nothing is reserved, and its late answer is still wanted (pages.py).
         """
-        self.owes_registration = True
+        if not self.guarded_transfer().in_flight:
+            self.owes_registration = True
         self.failed(reason)
 
     def register_again(self, connect: Callable[[], Any], *, same_server: bool) -> None:
         """Register under a new instance id over a new connection; called by the prober.
 
-        The old connection is closed with what is queued in it.
+        The old connection is closed with what is queued in it; as long as an answer is expected
+        on it, without which KV pages are held back, it stays.
         """
         connector = self.connector
-        old_client = connector._req_client.inner
+        client = connect()
 
         def register() -> None:
-            connector._req_client = GuardedClient(connect(), self.breaker)
+            self._retired.append(connector._req_client.inner)
+            connector._req_client = GuardedClient(client, self.breaker)
             connector.instance_id = uuid.uuid4().int & ((1 << 63) - 1)
             connector._registered = False
             try:
                 connector.register_kv_cache()
             finally:
                 connector._transfer_ctx = self.transfer
-                old_client.close()
+                self.close_retired()
 
         patience_s = connector._mq_timeout if same_server else None
         self.guarded_transfer().replace(register, unregister_within_s=patience_s)
         self.owes_registration = False
+
+    def close_retired(self) -> None:
+        """Close connections that were replaced, once nothing is expected on them."""
+        if self.guarded_transfer().in_flight:
+            return
+        while self._retired:
+            self._retired.pop().close()

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from foreword_guard import resp
-from foreword_guard.resp import RedisAddress, RespConnection, RespError
+from foreword_guard.resp import RedisAddress, RespConnection, RespError, RespTimeoutError
 
 _CONNECT_S = 1.0
 _WAIT_S = 5.0
@@ -36,6 +36,53 @@ class _Batch:
     operation: Callable[..., None]
     keys: Sequence[str]
     arguments: tuple[Any, ...]
+
+
+class _Link:
+    """One worker's connection, made when it is needed and dropped when it breaks."""
+
+    def __init__(self, address: RedisAddress) -> None:
+        self._address = address
+        self._connection: RespConnection | None = None
+        self._not_before_s = 0.0
+
+    def run(self, batch: _Batch, done: list[bool]) -> None:
+        """Run a batch; once more if a connection from before broke without a word.
+
+        That is what a restart of Redis looks like, and every operation may be repeated.
+
+        Raises:
+            RespError: it failed; `done` has what was answered before.
+        """
+        reused = self._connection is not None
+        try:
+            self._attempt(batch, done)
+        except RespError as exc:
+            if not reused or done or isinstance(exc, RespTimeoutError):
+                raise
+            self._attempt(batch, done)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _attempt(self, batch: _Batch, done: list[bool]) -> None:
+        connection = self._connect()
+        try:
+            batch.operation(connection, batch.keys, *batch.arguments, done)
+        except RespError:
+            self.close()
+            raise
+
+    def _connect(self) -> RespConnection:
+        if self._connection is None:
+            if time.monotonic() < self._not_before_s:
+                raise RespError("Redis was not reachable a moment ago")
+            self._not_before_s = time.monotonic() + _PAUSE_S
+            self._connection = RespConnection(self._address, connect_s=_CONNECT_S, wait_s=_WAIT_S)
+            self._not_before_s = 0.0
+        return self._connection
 
 
 class RedisStore:
@@ -100,29 +147,16 @@ class RedisStore:
         return future
 
     def _work(self) -> None:
-        connection: RespConnection | None = None
-        not_before_s = 0.0
+        link = _Link(self._address)
         while (batch := self._batches.get()) is not None:
-            if connection is None and time.monotonic() < not_before_s:
-                self._complete(batch, [], "Redis was not reachable a moment ago")
-                continue
             done: list[bool] = []
             try:
-                if connection is None:
-                    connection = RespConnection(self._address, connect_s=_CONNECT_S, wait_s=_WAIT_S)
-                    not_before_s = 0.0
-                batch.operation(connection, batch.keys, *batch.arguments, done)
+                link.run(batch, done)
             except RespError as exc:
-                if connection is None:
-                    not_before_s = time.monotonic() + _PAUSE_S
-                else:
-                    connection.close()
-                    connection = None
                 self._complete(batch, done, str(exc))
             else:
                 self._complete(batch, done, "")
-        if connection is not None:
-            connection.close()
+        link.close()
 
     def _complete(self, batch: _Batch, done: list[bool], error: str) -> None:
         """Keys without an answer count as failed."""

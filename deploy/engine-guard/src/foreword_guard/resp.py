@@ -23,7 +23,15 @@ class Got(Enum):
 
 
 class RespError(Exception):
-    """The connection can't be used any further; the next call needs a new one."""
+    """The connection can't be used any further; the next call needs a new one.
+
+    RespError
+    └── RespTimeoutError    Redis is there and says nothing
+    """
+
+
+class RespTimeoutError(RespError):
+    """Nothing came, or nothing was taken, for as long as we wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +79,14 @@ class RespConnection:
         try:
             self._socket.sendall(data)
         except OSError as exc:
-            raise RespError(f"sending failed: {exc}") from exc
+            raise _broken("sending", exc) from exc
 
     def line(self) -> bytes:
         """The next line of an answer, without its end."""
         try:
             line = self._reader.readline(1 << 16)
         except OSError as exc:
-            raise RespError(f"receiving failed: {exc}") from exc
+            raise _broken("receiving", exc) from exc
         if not line.endswith(b"\r\n"):
             raise RespError("Redis closed the connection")
         return line[:-2]
@@ -112,7 +120,12 @@ class RespConnection:
                     raise RespError("Redis closed the connection within a value")
                 read += count
         except OSError as exc:
-            raise RespError(f"receiving failed: {exc}") from exc
+            raise _broken("receiving", exc) from exc
+
+
+def _broken(what: str, exc: OSError) -> RespError:
+    kind = RespTimeoutError if isinstance(exc, TimeoutError) else RespError
+    return kind(f"{what} failed: {exc}")
 
 
 def get_into(

@@ -83,6 +83,11 @@ class GuardedTransfer:
     def submit_retrieve(self, *arguments: Any, **named: Any) -> Any:
         return self._run("load", "submit_retrieve", arguments, named)
 
+    @property
+    def in_flight(self) -> bool:
+        """Whether the tier may still be reading or writing the engine's KV pages."""
+        return any(not future.settled for future in self._outstanding)
+
     def abandon_outstanding(self) -> int:
         """Fail every transfer in flight: the process that had them is gone."""
         with self._in_use:
