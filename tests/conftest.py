@@ -4,6 +4,7 @@ The real engine, its tiers and Redis are started once a run, with a tiny random 
 kept apart by their salts.
 """
 
+import json
 import os
 import subprocess
 import uuid
@@ -16,6 +17,7 @@ import pytest
 from app.stack.deploy_files import find_deploy_files
 from app.stack.environment import EngineEnvironment, ensure_environment
 from app.stack.paths import CachePaths
+from app.stack.ports import free_ports
 from app.stack.settings import EngineOptions, StackSettings
 from app.stack.stack import RunningStack, engine_plan, start_stack
 from cache.tiers import TierSettings
@@ -83,6 +85,13 @@ class RealEngine:
         return uuid.uuid4().hex
 
 
+def _replayed_events() -> dict[str, object]:
+    """KV events that can be asked for again, as the contract wants them."""
+    events, replay = free_ports(2)
+    bound = {"endpoint": f"tcp://127.0.0.1:{events}", "bind": True, "topic": "kv"}
+    return bound | {"publisher": "zmq", "replay_endpoint": f"tcp://127.0.0.1:{replay}"}
+
+
 @pytest.fixture(scope="session")
 def engine(
     engine_cache: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
@@ -93,7 +102,10 @@ def engine(
         cache=engine_cache,
         base_env=dict(os.environ),
         model=str(tiny_model),
-        engine=EngineOptions(pool_tokens=TINY_POOL_TOKENS),
+        engine=EngineOptions(
+            pool_tokens=TINY_POOL_TOKENS,
+            arguments=("--kv-events-config", json.dumps(_replayed_events())),
+        ),
         tiers=TierSettings(ram_gb=0.5, ssd_gb=0.5),
         redis=True,
         redis_gb=0.25,

@@ -30,7 +30,7 @@ _TIERS = (("gpu", "GPU"), ("ram", "RAM"), ("ssd", "SSD"), ("redis", "Redis"))
     show_default=True,
     help="rag: the passages that fit the question; cag: the whole collection first",
 )
-@click.option("--max-tokens", type=click.IntRange(1), default=120, show_default=True)
+@click.option("--max-tokens", type=click.IntRange(1), default=80, show_default=True)
 @click.option("--model", default="default", show_default=True)
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
 @gateway_options

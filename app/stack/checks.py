@@ -52,8 +52,10 @@ def run_checks(settings: StackSettings) -> Iterator[Check]:
     yield from _key(home)
     yield from _disk(home.root, cache.root)
     facts = _running(home)
-    if facts is None or facts.kv_events is not None:
-        yield _environment(settings)
+    if facts is None:
+        yield _environment(settings, None)
+    elif facts.environment is not None:
+        yield _environment(settings, Path(facts.environment))
     if facts is None:
         yield from _stopped(settings, home)
     else:
@@ -112,7 +114,12 @@ def _disk(*paths: Path) -> Iterator[Check]:
             yield _ok("disk", found)
 
 
-def _environment(settings: StackSettings) -> Check:
+def _environment(settings: StackSettings, running: Path | None) -> Check:
+    """The environment that the next start would use.
+
+    Args:
+        running: the one that the running stack uses.
+    """
     name = "engine environment"
     if has_nvidia_gpu(settings) and not settings.cpu:
         return _note(name, "this machine has a GPU: SGLang comes from its image, see README")
@@ -120,6 +127,9 @@ def _environment(settings: StackSettings) -> Check:
         plan = engine_plan(settings, settings.deploy or find_deploy_files())
     except StackError as exc:
         return _problem(name, str(exc), "install Foreword again")
+    if running is not None and running != plan.path:
+        found = "the running stack uses another one than this release's"
+        return _note(name, found, "start again to use the new one")
     if not plan.path.exists():
         return _note(name, "not made yet", "`foreword up` makes it (about 2 GB, once)")
     problem = find_problem(plan)

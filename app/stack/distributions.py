@@ -5,6 +5,7 @@ damaged later, must lose that folder, so that the next ``pip install`` puts it i
 """
 
 import csv
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +22,17 @@ def site_packages(environment: Path) -> Path:
     raise FileNotFoundError(environment / "lib")
 
 
-def installed_count(environment: Path) -> int:
-    """Distributions there, the unfinished one included."""
-    return sum(1 for _ in environment.glob("lib/python*/site-packages/*.dist-info"))
+def installed_names(environment: Path) -> set[str]:
+    """Normalised names of the distributions there, the unfinished one included."""
+    folders = environment.glob("lib/python*/site-packages/*.dist-info")
+    return {
+        normalise(folder.name.removesuffix(".dist-info").rpartition("-")[0]) for folder in folders
+    }
+
+
+def normalise(name: str) -> str:
+    """Source: PEP 503, normalized names."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def broken_distributions(environment: Path) -> Iterator[Path]:

@@ -16,15 +16,20 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def write_whole(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Replaces a file in one step: a reader, or a crash, sees the old or the new content."""
+def write_whole(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """Replaces a file in one step: a reader, or a crash, sees the old or the new content.
+
+    Args:
+        durable: wait for the disk, which can take seconds; needless for what a reboot outdates.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

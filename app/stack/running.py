@@ -99,6 +99,7 @@ def describe(parts: StackParts, supervisor: Supervisor, *, started: str, ready: 
         redis_url=stack.redis_url,
         model=None if parts.model is None else parts.model.name,
         model_path=None if parts.model is None else parts.model.path,
+        environment=None if parts.environment is None else str(parts.environment.path),
         processes={
             name: ProcessFacts(
                 pid=keeper.pid,

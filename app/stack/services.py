@@ -182,7 +182,8 @@ def _engine(parts: StackParts, python: Path, model: Model) -> Service:
         ready=lambda: engine_is_ready(parts.engine_url),
         ready_within_s=7200.0 if from_hub else 600.0,
         usually="a minute, and the model's download" if from_hub else "40 to 90 s",
-        stop_grace_s=10.0,
+        # SGLang looks for open requests every 5 s, and then ends its processes.
+        stop_grace_s=20.0,
         orphans=ORPHAN_PREFIXES,
     )
 

@@ -220,4 +220,4 @@ def _write_tier_files(parts: StackParts) -> None:
     files.ensure_kv_key(parts.home.kv_key)
     files.private_folder(parts.home.tier_disk)
     yaml = engine_config(parts.tiers, host=LOOPBACK, port=parts.ports.tier)
-    files.write_whole(parts.home.tier_settings, yaml.encode())
+    files.write_whole(parts.home.tier_settings, yaml.encode(), durable=False)

@@ -33,6 +33,7 @@ class StackFacts:
         tier_url: LMCache's HTTP side (health, metrics).
         tier_address: where the engine reaches LMCache.
         model: its public name; ``model_path`` is SGLang's ``--model-path``.
+        environment: the engine's venv.
     """
 
     pid: int
@@ -47,12 +48,13 @@ class StackFacts:
     redis_url: str | None
     model: str | None
     model_path: str | None
+    environment: str | None
     processes: Mapping[str, ProcessFacts] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
 
 def write_stack_file(path: Path, facts: StackFacts) -> None:
-    write_whole(path, json.dumps(asdict(facts), indent=2).encode())
+    write_whole(path, json.dumps(asdict(facts), indent=2).encode(), durable=False)
 
 
 def read_stack_file(path: Path) -> StackFacts | None:

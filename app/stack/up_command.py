@@ -138,14 +138,17 @@ def welcome(stack: RunningStack, settings: StackSettings) -> str:
 
 def first_commands(url: str, prefix: str) -> list[str]:
     """One request by curl, then a collection and two questions: the second one re-uses."""
-    body = '{"model": "default", "messages": [{"role": "user", "content": "What is a ferry?"}]}'
+    body = (
+        '{"model": "default", "max_tokens": 60, "temperature": 0, '
+        '"messages": [{"role": "user", "content": "What is a ferry?"}]}'
+    )
     foreword = f"{prefix}{program()}"
     samples = shlex.quote(str(sample_folder()))
     return [
-        f"curl {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'",
+        f"curl -s {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'",
         f"{foreword} ingest {SAMPLE_COLLECTION} {samples}",
         f'{foreword} ask {SAMPLE_COLLECTION} "How long does the crossing take?" --mode cag',
-        f'{foreword} ask {SAMPLE_COLLECTION} "What does a bicycle cost?" --mode cag',
+        f'{foreword} ask {SAMPLE_COLLECTION} "Who is the captain of the Marigold?" --mode cag',
         f"{foreword} report",
     ]
 

@@ -44,7 +44,8 @@ def test_neighbouring_segments_of_one_role_are_one_message() -> None:
     )
     assert [m.role for m in prompt.messages] == ["system", "user"]
     assert 'name="a.md"' in prompt.messages[0].content
-    assert prompt.messages[1] == Message(role="user", content="Do cats purr?")
+    assert prompt.messages[1].role == "user"
+    assert prompt.messages[1].content.startswith("Do cats purr?\n")
 
 
 def test_an_expanded_conversation_keeps_its_own_messages() -> None:

@@ -97,12 +97,15 @@ def test_a_damaged_one_is_repaired(own: EnvironmentPlan, damage: str) -> None:
     assert python_says(own, "import tiny_one; print(len(open(tiny_one.__file__).read()))") == "100"
 
 
-def test_callers_at_the_same_time_make_it_once(own: EnvironmentPlan) -> None:
+def test_callers_at_the_same_time_make_it_once(
+    tmp_path: Path, deploy: DeployFiles, environment: EngineEnvironment
+) -> None:
     """And the one who makes it says what it does and how long that takes."""
-    own.marker.unlink()
+    plan = tiny_plan(deploy, tmp_path / "engine")
+    start_bare(plan, environment)
     lines: list[str] = []
     callers = [
-        threading.Thread(target=ensure_environment, args=(own,), kwargs={"say": lines.append})
+        threading.Thread(target=ensure_environment, args=(plan,), kwargs={"say": lines.append})
         for _ in range(3)
     ]
     for caller in callers:

@@ -213,9 +213,10 @@ def test_a_second_signal_kills_what_does_not_stop(settings: StackSettings, home:
         began = time.monotonic()
         up.send_signal(signal.SIGINT)
         _, progress = up.communicate(timeout=60)
-        assert time.monotonic() - began < 8.0  # the engine's grace alone is longer
+        took_s = time.monotonic() - began
     assert up.returncode == 0
     assert "killing what still runs" in progress
+    assert took_s < 18.0, progress  # the engine's grace alone is longer
     assert not marked_processes(home)
     assert not home.stack_file.exists()
 

@@ -1,4 +1,8 @@
-"""Runs as the tier: the real one, whose loads wait while FOREWORD_TEST_GATE exists."""
+"""Runs as the tier: the real one, whose loads wait while FOREWORD_TEST_GATE exists.
+
+They wait where it hurts: after everything was looked up and checked, before the first byte is
+written into the engine's pages.
+"""
 
 import functools
 import os
@@ -6,22 +10,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lmcache.v1.multiprocess.modules.lmcache_driven_transfer import LMCacheDrivenTransferModule
+from lmcache.lmcache_native import TransferDirection
+from lmcache.v1.multiprocess.modules import lmcache_driven_transfer
 
 from foreword_guard.tier import main
 
 GATE = Path(os.environ["FOREWORD_TEST_GATE"])
-retrieve = LMCacheDrivenTransferModule.retrieve
+transfer = lmcache_driven_transfer.transfer_kv_per_object_group
 
 
-@functools.wraps(retrieve)
-def retrieve_when_let(self: Any, *arguments: Any, **named: Any) -> Any:
-    while GATE.exists():
+@functools.wraps(transfer)
+def transfer_when_let(*arguments: Any, **named: Any) -> Any:
+    while named["direction"] == TransferDirection.H2D and GATE.exists():
         time.sleep(0.02)
-    return retrieve(self, *arguments, **named)
+    return transfer(*arguments, **named)
 
 
-LMCacheDrivenTransferModule.retrieve = retrieve_when_let
+lmcache_driven_transfer.transfer_kv_per_object_group = transfer_when_let
 
 if __name__ == "__main__":
     main()

@@ -83,14 +83,18 @@ class PagedViewBackend(TorchNativeAttnBackend):  # type: ignore[misc]
             paged_kv.extend(
                 rows, paged_kv.read(k_pool, slots, runs), paged_kv.read(v_pool, slots, runs), scale
             )
-            for rows, slots, runs in zip(
-                query.split(lengths), self._slots, self._runs, strict=True
-            )
+            for rows, slots, runs in zip(query.split(lengths), self._slots, self._runs, strict=True)
         ]
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     def _run_sdpa_forward_decode(
-        self, query: Tensor, output: Tensor, k_cache: Tensor, v_cache: Tensor, *args: Any, **how: Any
+        self,
+        query: Tensor,
+        output: Tensor,
+        k_cache: Tensor,
+        v_cache: Tensor,
+        *args: Any,
+        **how: Any,
     ) -> Tensor:
         if self._is_plain(args, how):
             return output.copy_(self._decode(query, k_cache, v_cache, how["scaling"]))
@@ -100,7 +104,13 @@ class PagedViewBackend(TorchNativeAttnBackend):  # type: ignore[misc]
         return original
 
     def _run_sdpa_forward_extend(
-        self, query: Tensor, output: Tensor, k_cache: Tensor, v_cache: Tensor, *args: Any, **how: Any
+        self,
+        query: Tensor,
+        output: Tensor,
+        k_cache: Tensor,
+        v_cache: Tensor,
+        *args: Any,
+        **how: Any,
     ) -> Tensor:
         if how["causal"] and self._is_plain(args, how):
             # After v_cache: req_to_token, req_pool_indices, seq_lens, extend_prefix_lens, this.

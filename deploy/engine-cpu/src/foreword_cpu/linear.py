@@ -1,9 +1,11 @@
-"""Linear layers whose float32 weights are laid out for oneDNN once, when the model is loaded.
+"""Linear layers that also keep their weight in oneDNN's layout.
 
 Stands in for `UnquantizedLinearMethod.process_weights_after_loading` (quantization/unquant.py:568)
-and the last line of `.apply` (unquant.py:614), `F.linear`. For the few rows that follow a cached
-prefix, torch's F.linear takes about 1.6 times as long; for one row and for long prompts it makes
-no difference. The packed weight replaces the plain one, so it needs no memory of its own.
+and the last line of `.apply` (unquant.py:614), `F.linear`. torch gives that to MKL, which is quick
+for one row (a decode step) and, on processors that are not Intel's, slow for the few rows that
+follow a cached prefix: there oneDNN with a packed weight took about two thirds of the time.
+
+Keeping both costs a second copy of the weights, so only small ones are packed.
 
 Source: sglang/srt/layers/quantization/unquant.py (sglang 0.5.23).
 """
@@ -11,8 +13,6 @@ Source: sglang/srt/layers/quantization/unquant.py (sglang 0.5.23).
 from typing import Any, Final
 
 import torch
-from sglang.srt.layers.quantization.unquant import UnquantizedLinearMethod
-from torch.nn import Parameter
 from torch.nn import functional as F
 
 Tensor = torch.Tensor
@@ -20,45 +20,51 @@ Tensor = torch.Tensor
 PACKED_FOR_ROWS: Final = 16
 """Rows of input that oneDNN chooses the layout for. Any number can be computed from it."""
 
-
-class _Originals:
-    """SGLang's own methods, for the layers that are not handled here."""
-
-    apply = UnquantizedLinearMethod.apply
-    process_weights_after_loading = UnquantizedLinearMethod.process_weights_after_loading
+PACKED_UP_TO_BYTES: Final = 32 * 2**20
+"""Models whose matrices are larger (from about a billion parameters) are not kept twice."""
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """(…, out) float32 product of (…, in) with a weight, packed or (out, in)."""
-    if weight.is_mkldnn:
-        pointwise = torch.ops.mkldnn._linear_pointwise.default
-        result: Tensor = pointwise(x, weight, bias, "none", [], "")
-        return result
-    return F.linear(x, weight, bias)
-
-
-def pack(weight: Tensor) -> Tensor:
-    """A float32 (out, in) weight in oneDNN's layout; `product` takes either."""
+def pack(weight: Tensor) -> Tensor | None:
+    """A float32 (out, in) weight in oneDNN's layout; None where that is not to be had."""
+    if weight.dtype != torch.float32 or weight.nbytes > PACKED_UP_TO_BYTES:
+        return None
+    if not torch.backends.mkldnn.is_available():
+        return None
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), PACKED_FOR_ROWS)
     return packed
 
 
-def _process_weights(method: Any, layer: torch.nn.Module) -> None:
-    weight = layer.weight
-    if weight.dtype == torch.float32 and torch.backends.mkldnn.is_available():
-        layer.weight = Parameter(pack(weight.data), requires_grad=False)
-    else:
-        _Originals.process_weights_after_loading(method, layer)
-
-
-def _apply(method: Any, layer: torch.nn.Module, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    if layer.weight.is_mkldnn:
-        return product(x, layer.weight, bias)
-    result: Tensor = _Originals.apply(method, layer, x, bias)
+def product(x: Tensor, weight: Tensor, packed: Tensor | None, bias: Tensor | None) -> Tensor:
+    """(t, out) float32 product of (t, in) with a weight (out, in) and its packed copy."""
+    if packed is None or len(x) == 1:
+        return F.linear(x, weight, bias)
+    pointwise = torch.ops.mkldnn._linear_pointwise.default
+    result: Tensor = pointwise(x, packed, bias, "none", [], "")
     return result
 
 
+def through(layer: Any, x: Tensor) -> Tensor:
+    """x (t, in) through one of SGLang's linear layers, its bias included."""
+    return product(x, layer.weight, layer.foreword_packed, layer.bias)
+
+
 def install() -> None:
-    """Replace the two methods."""
-    UnquantizedLinearMethod.process_weights_after_loading = _process_weights
-    UnquantizedLinearMethod.apply = _apply
+    """Wrap the two methods."""
+    from sglang.srt.layers.quantization.unquant import UnquantizedLinearMethod
+
+    original_process = UnquantizedLinearMethod.process_weights_after_loading
+    original_apply = UnquantizedLinearMethod.apply
+
+    def process_weights_after_loading(method: Any, layer: Any) -> None:
+        original_process(method, layer)
+        layer.foreword_packed = pack(layer.weight.data)
+
+    def apply(method: Any, layer: Any, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        packed = getattr(layer, "foreword_packed", None)
+        if packed is None or x.dim() != 2 or x.dtype != torch.float32:
+            result: Tensor = original_apply(method, layer, x, bias)
+            return result
+        return product(x, layer.weight, packed, bias)
+
+    UnquantizedLinearMethod.process_weights_after_loading = process_weights_after_loading
+    UnquantizedLinearMethod.apply = apply

@@ -12,13 +12,15 @@ Source: sglang/srt/models/llama.py:70-300, layers/rotary_embedding/utils.py:36 (
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional as F
 
-from foreword_cpu.attention import PagedViewBackend
-from foreword_cpu.linear import product
+from foreword_cpu.linear import through
+
+if TYPE_CHECKING:
+    from foreword_cpu.attention import PagedViewBackend
 
 Tensor = torch.Tensor
 
@@ -50,7 +52,7 @@ def rotate(heads: Tensor, rotation: Rotation) -> Tensor:
 
 
 def forward(
-    model: Any, input_ids: Tensor, positions: Tensor, batch: Any, backend: PagedViewBackend
+    model: Any, input_ids: Tensor, positions: Tensor, batch: Any, backend: "PagedViewBackend"
 ) -> Tensor:
     """(t, m) hidden states after the last norm; stores the KV of all t tokens.
 
@@ -80,10 +82,10 @@ def _add_and_norm(residual: Tensor, update: Tensor | None, norm: Any) -> Tensor:
 
 
 def _attend(
-    attention: Any, x: Tensor, rotation: Rotation, batch: Any, backend: PagedViewBackend
+    attention: Any, x: Tensor, rotation: Rotation, batch: Any, backend: "PagedViewBackend"
 ) -> Tensor:
     heads, kv_heads, size = attention.num_heads, attention.num_kv_heads, attention.head_dim
-    qkv = product(x, attention.qkv_proj.weight, attention.qkv_proj.bias)
+    qkv = through(attention.qkv_proj, x)
     qkv = qkv.view(-1, heads + 2 * kv_heads, size)
     # The heads of q and k are neighbours: one rotation turns both.
     rotated = rotate(qkv[:, : heads + kv_heads], rotation)
@@ -94,9 +96,9 @@ def _attend(
         values=qkv[:, heads + kv_heads :],
         batch=batch,
     )
-    return product(output, attention.o_proj.weight, attention.o_proj.bias)
+    return through(attention.o_proj, output)
 
 
 def _feed_forward(mlp: Any, x: Tensor) -> Tensor:
-    gate, up = product(x, mlp.gate_up_proj.weight, mlp.gate_up_proj.bias).chunk(2, dim=-1)
-    return product(F.silu(gate).mul_(up), mlp.down_proj.weight, mlp.down_proj.bias)
+    gate, up = through(mlp.gate_up_proj, x).chunk(2, dim=-1)
+    return through(mlp.down_proj, F.silu(gate).mul_(up))

@@ -3,14 +3,7 @@
 Source: sglang/srt/plugins/__init__.py:104, `load_plugins` (sglang 0.5.23).
 """
 
-import os
-
 from foreword_cpu import versions
-
-
-def enabled() -> bool:
-    """Whether this process belongs to an engine that was started for a plain CPU."""
-    return os.environ.get("SGLANG_USE_CPU_ENGINE") == "1"
 
 
 def register() -> None:
@@ -19,7 +12,7 @@ def register() -> None:
     Raises:
         SystemExit: SGLang or torch is not the release that the shims were made for.
     """
-    if not enabled():
+    if not versions.enabled():
         return
     versions.require()
     # Imported here: these modules need torch and SGLang, the check above must not.

@@ -1,10 +1,11 @@
 """The releases that the shims were written against, and the refusal of any other.
 
 The shims name functions and lines of one SGLang release; with another they could go wrong without
-a sound. SGLang swallows what a plugin raises (sglang/srt/plugins/__init__.py:139), so a launcher
-asks `problems()` before it starts SGLang, and `require()` raises `SystemExit`, which passes.
+a sound. SGLang swallows what a plugin raises (sglang/srt/plugins/__init__.py:139), so the launcher
+asks `refusal()` before it starts SGLang, and `require()` raises `SystemExit`, which passes.
 """
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import metadata
@@ -38,6 +39,16 @@ def problems(installed: Callable[[str], str | None] = installed_version) -> list
                 "install the engine environment from its lock file again."
             )
     return sentences
+
+
+def enabled() -> bool:
+    """Whether this process belongs to an engine that was started for a plain CPU."""
+    return os.environ.get("SGLANG_USE_CPU_ENGINE") == "1"
+
+
+def refusal() -> str | None:
+    """Why an engine must not start, or None: for the launcher (`foreword.engine_checks`)."""
+    return " ".join(problems()) or None if enabled() else None
 
 
 def require(installed: Callable[[str], str | None] = installed_version) -> None:

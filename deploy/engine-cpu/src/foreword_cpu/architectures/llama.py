@@ -6,7 +6,11 @@ Source: sglang/srt/models/llama.py:548-628 (sglang 0.5.23).
 from typing import Any
 
 import torch
-from sglang.srt.layers.linear import MergedColumnParallelLinear, QKVParallelLinear, RowParallelLinear
+from sglang.srt.layers.linear import (
+    MergedColumnParallelLinear,
+    QKVParallelLinear,
+    RowParallelLinear,
+)
 from sglang.srt.layers.rotary_embedding.base import RotaryEmbedding
 from sglang.srt.layers.rotary_embedding.rope_variant import Llama3RotaryEmbedding
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
