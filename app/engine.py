@@ -57,10 +57,12 @@ class EngineClient:
             EngineProtocolError: it isn't an SGLang server.
         """
         raw = orjson.loads(await self._read("GET", "/server_info"))
+        models = orjson.loads(await self._read("GET", "/v1/models"))
         try:
-            return _info(raw)
-        except (KeyError, TypeError, ValueError) as error:
-            raise EngineProtocolError(self.url, f"/server_info lacks {error}") from error
+            return _info(raw, context_tokens=int(models["data"][0]["max_model_len"]))
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            problem = f"/server_info or /v1/models lacks {error}"
+            raise EngineProtocolError(self.url, problem) from error
 
     async def tokenize(self, messages: Sequence[Message]) -> list[int]:
         """The ids that the engine would make of messages: the ground truth for ours."""
@@ -134,17 +136,16 @@ def _message(body: bytes) -> str:
             return str(parsed)[:500]
 
 
-def _info(raw: Mapping[str, object]) -> EngineInfo:
+def _info(raw: Mapping[str, object], *, context_tokens: int) -> EngineInfo:
     model_path = str(raw["model_path"])
     states = raw.get("internal_states")
     state = states[0] if isinstance(states, list) and states else {}
     pool = raw.get("max_total_num_tokens") or state.get("max_total_num_tokens")
-    context = raw.get("context_length") or state.get("context_length") or raw["max_req_input_len"]
     return EngineInfo(
         model_path=model_path,
         tokenizer_path=str(raw.get("tokenizer_path") or model_path),
         served_name=str(raw.get("served_model_name") or model_path),
-        context_tokens=int(str(context)),
+        context_tokens=context_tokens,
         page_tokens=int(str(raw["page_size"])),
         pool_tokens=int(str(pool)) if pool else None,
         cache_report=bool(raw.get("enable_cache_report")),

@@ -1,6 +1,5 @@
 """`foreword serve`: the gateway alone, in front of a running engine."""
 
-import ipaddress
 import sys
 
 import click
@@ -11,6 +10,7 @@ from app.errors import HomeError
 from app.log import configure_logging
 from app.main import create_app
 from app.settings import Settings
+from app.stack.ports import is_loopback
 
 _COULD_NOT_START = 3
 _SHUTDOWN_S = 30
@@ -43,16 +43,6 @@ def serve(engine_url: str | None, host: str | None, port: int | None) -> None:
     except HomeError as error:
         click.echo(str(error), err=True)
         sys.exit(_COULD_NOT_START)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _settings(engine_url: str | None, host: str | None, port: int | None) -> Settings:

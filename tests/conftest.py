@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from app.stack.deploy_files import find_deploy_files
-from app.stack.environment import EngineEnvironment, ensure_environment
+from app.stack.environment import ensure_environment
+from app.stack.environment_plan import EngineEnvironment
 from app.stack.paths import CachePaths
 from app.stack.ports import free_ports
 from app.stack.settings import EngineOptions, StackSettings

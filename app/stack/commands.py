@@ -12,6 +12,7 @@ from app.stack.paths import HomePaths
 from app.stack.ports import LOOPBACK
 from app.stack.settings import EngineOptions, Model
 from cache.tiers import TierSettings, guard_environment, server_arguments, server_environment
+from cache.usage import Tier
 
 KV_EVENTS_TOPIC = "kv"
 STACK_VARIABLE = "FOREWORD_STACK_ID"
@@ -143,10 +144,12 @@ def gateway_env(
     port: int,
     engine_url: str,
     model: Model | None,
+    tiers: TierSettings | None,
 ) -> dict[str, str]:
     """The gateway's settings, as ``FOREWORD_…`` variables.
 
     Args:
+        tiers: what the engine loads from, so that a load's tier can be told where there is one.
         model: what this stack's engine serves, or None if the engine is somebody else's.
     """
     env = dict(base) | {
@@ -157,6 +160,9 @@ def gateway_env(
         "FOREWORD_GATEWAY__PORT": str(port),
         "FOREWORD_ENGINE__URL": engine_url,
     }
+    if tiers is not None:
+        held = [Tier.GPU, *sorted(tiers.lmcache_tiers)]
+        env["FOREWORD_ENGINE__TIERS"] = json.dumps([tier.value for tier in held])
     if model is not None and model.folder is not None:
         env["FOREWORD_ENGINE__MODEL"] = model.name
         env["FOREWORD_ENGINE__TOKENIZER"] = str(model.folder)

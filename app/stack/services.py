@@ -197,6 +197,7 @@ def _gateway(parts: StackParts) -> Service:
         port=parts.ports.gateway,
         engine_url=parts.engine_url,
         model=parts.model,
+        tiers=parts.tiers,
     )
     return _service(
         parts,

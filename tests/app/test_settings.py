@@ -7,9 +7,9 @@ from click.testing import CliRunner
 from pydantic import ValidationError
 
 from app.cli import main
-from app.serve import is_loopback
 from app.settings import Settings
 from app.settings_reference import settings_reference
+from app.stack.ports import is_loopback
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -57,6 +57,8 @@ def user_stack(engine_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(_STOP_S)
+        if process.stdout is not None:
+            process.stdout.close()
     assert code == 0
 
 

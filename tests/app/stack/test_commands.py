@@ -132,7 +132,9 @@ def test_the_gateway_gets_its_settings_by_name() -> None:
         port=8400,
         engine_url="http://127.0.0.1:5001",
         model=MODEL,
+        tiers=TierSettings(ssd_gb=None),
     )
+    assert env["FOREWORD_ENGINE__TIERS"] == '["gpu", "ram"]'
     assert env["FOREWORD_HOME"] == "/home/user/foreword"
     assert env["FOREWORD_ENGINE__URL"] == "http://127.0.0.1:5001"
     assert env["FOREWORD_GATEWAY__PORT"] == "8400"

@@ -7,7 +7,6 @@ pool, and loaded from LMCache.
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from foreword_cpu import host_pool, streams
 
 PAGE = 4

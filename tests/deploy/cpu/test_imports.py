@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+
 from foreword_cpu.imports.notebook import NotebookFinder
 from foreword_cpu.imports.torchvision_ops import TorchvisionOpsFinder
 from foreword_cpu.imports.triton_stub import TritonStubFinder, _triton_block

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch.nn import functional
+
 from foreword_cpu import linear
 from foreword_cpu.llama_forward import Rotation, rotate
-from torch.nn import functional as F
 
 
 def cos_sin_table(positions: int, size: int) -> torch.Tensor:
@@ -44,7 +45,10 @@ def test_a_packed_weight_gives_the_plain_product(rows: int, with_bias: bool) -> 
     assert packed is not None
 
     torch.testing.assert_close(
-        linear.product(x, weight, packed, bias), F.linear(x, weight, bias), atol=1e-4, rtol=1e-5
+        linear.product(x, weight, packed, bias),
+        functional.linear(x, weight, bias),
+        atol=1e-4,
+        rtol=1e-5,
     )
 
 

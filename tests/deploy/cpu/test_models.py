@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from foreword_cpu import smollm2, tiny_model
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
+
+from foreword_cpu import smollm2, tiny_model
 
 SMALL = tiny_model.Shape(hidden=32, layers=1, heads=2, kv_heads=1, head_size=16, vocabulary=400)
 

@@ -1,10 +1,13 @@
 """Attention over a paged pool equals attention over the gathered sequence."""
 
+from itertools import pairwise
+
 import torch
-from foreword_cpu import paged_kv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
+
+from foreword_cpu import paged_kv
 
 POOL_PAGES = 24
 PAGE = 4
@@ -54,7 +57,7 @@ def test_runs_spell_out_the_slots(slots: torch.Tensor) -> None:
 
     spelled = [slot for run in runs for slot in range(run.start, run.stop)]
     assert spelled == slots.tolist()
-    assert all(first.stop != second.start for first, second in zip(runs, runs[1:], strict=False)), (
+    assert all(first.stop != second.start for first, second in pairwise(runs)), (
         "neighbouring runs are one run"
     )
 

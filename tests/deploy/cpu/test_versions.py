@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from foreword_cpu import versions
 
 SOURCES = Path(versions.__file__).parents[1]

@@ -83,7 +83,9 @@ class PagedViewBackend(TorchNativeAttnBackend):  # type: ignore[misc]
             paged_kv.extend(
                 rows, paged_kv.read(k_pool, slots, runs), paged_kv.read(v_pool, slots, runs), scale
             )
-            for rows, slots, runs in zip(query.split(lengths), self._slots, self._runs, strict=True)
+            for rows, slots, runs in zip(
+                torch.split(query, lengths), self._slots, self._runs, strict=True
+            )
         ]
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 

@@ -1,8 +1,9 @@
 """Copies between the engine's KV pool and HiCache's host pool, in torch.
 
-Stands in for three operators of `sgl_kernel.kvcacheio`, which `pool_host/mha.py` binds only on CUDA,
-HIP and XPU (lines 60-88), and for pinning: host memory cannot be pinned where there is no device.
-Serves `--hicache-io-backend direct` with `--hicache-mem-layout layer_first` or `page_first_direct`.
+Stands in for three operators of `sgl_kernel.kvcacheio`, which `pool_host/mha.py` binds only on
+CUDA, HIP and XPU (lines 60-88), and for pinning: host memory cannot be pinned where there is no
+device. Serves `--hicache-io-backend direct` with `--hicache-mem-layout layer_first` or
+`page_first_direct`.
 
 In this module (t) is the number of tokens moved, (p) pages of `page_size` tokens, (s) slots of the
 device pool, (h, d) KV heads and head size. Slots of one page are consecutive.

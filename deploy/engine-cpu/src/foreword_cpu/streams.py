@@ -1,8 +1,8 @@
 """Events and streams for `torch.cpu`, which HiCache creates on whatever device it runs.
 
-Stands in for `torch.cpu.Event` (absent) and `torch.cpu.Stream` (a class without the methods that
-are called). Work on the CPU device is done when the call that asked for it returns, so an event is
-always complete and waiting does nothing.
+Stands in for `torch.cpu.Event` and `torch.cpu.Stream` (torch/cpu/__init__.py): torch's event takes
+no `enable_timing`, and its stream cannot be synchronized. Work on the CPU device is done when the
+call that asked for it returns, so an event is always complete and waiting does nothing.
 
 Source: sglang/srt/mem_cache/l2_transfer.py:21-58, 113-123 (sglang 0.5.23).
 """
@@ -65,5 +65,5 @@ class Stream:
 
 def install() -> None:
     """Give `torch.cpu` the two classes."""
-    torch.cpu.Event = Event  # type: ignore[attr-defined]
-    torch.cpu.Stream = Stream  # type: ignore[misc]
+    for name, replacement in (("Event", Event), ("Stream", Stream)):
+        setattr(torch.cpu, name, replacement)

@@ -12,10 +12,10 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any, Final
 
 import torch
-from pydoc_data.topics import topics  # type: ignore[import-untyped]
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 

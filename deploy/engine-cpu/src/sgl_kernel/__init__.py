@@ -1,9 +1,9 @@
 """Stand-in for the CPU build of SGLang's kernel package, which the package index does not carry.
 
-Every other kernel of SGLang's dense path is behind a test for AMX, and has a torch fall-back; two are
-imported without one when `SGLANG_USE_CPU_ENGINE=1`: `assign_req_to_token_pool_cpu`, which each request
-needs, and `copy_all_layer_kv_cache_cpu`, which only speculative decoding calls. All that is not here
-can be imported, and says which kernel is missing when it is called.
+Every other kernel of SGLang's dense path is behind a test for AMX, and has a torch fall-back; two
+are imported without one when `SGLANG_USE_CPU_ENGINE=1`: `assign_req_to_token_pool_cpu`, which each
+request needs, and `copy_all_layer_kv_cache_cpu`, which only speculative decoding calls. All that is
+not here can be imported, and says which kernel is missing when it is called.
 
 Source: sglang/srt/mem_cache/allocation.py:46 and sglang/kernels/ops/kvcache/cache_move.py:10
 (sglang 0.5.23).

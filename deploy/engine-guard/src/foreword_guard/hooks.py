@@ -14,13 +14,16 @@ Stands in for these lines of lmcache/integration/sglang/unified_lmcache_mp_conne
 
 and of sglang/srt/mem_cache/storage/lmcache/lmcache_unified_radix_cache.py (0.5.23):
 
+    :177  prefetch_from_storage           → with one rank, nothing at all while the breaker is open
     :277  check_hicache_events            → also frees held pages whose loads have settled
     :322  has_pending_cache_operations    → also true while pages are held
     :522  _start_external_load            → pages of a late load are held back (pages.py)
+    :848  _submit_store                   → with one rank, nothing at all while the breaker is open
 
 With tensor or pipeline parallelism every rank must take the same branch, because the connector's
 calls contain collectives. So only the look-up leader consults clock and breaker, and its verdict
-travels in the collective that LMCache has in that place anyway.
+travels in the collective that LMCache has in that place anyway. An engine of one rank has no such
+care to take and skips the work before LMCache's calls too.
 """
 
 import functools
@@ -52,6 +55,7 @@ def install(connector_class: type[Any], cache_class: type[Any], client_factory: 
     _guard_lifetime(connector_class, settings, connect)
     _guard_lookups(connector_class)
     _guard_loads(connector_class, cache_class)
+    _skip_while_open(cache_class)
 
 
 def _dropping_connections(client_factory: Any) -> Callable[..., Any]:
@@ -201,3 +205,20 @@ def _guard_loads(connector_class: Any, cache_class: Any) -> None:
     cache_class._start_external_load = start_external_load
     cache_class.check_hicache_events = check_hicache_events
     cache_class.has_pending_cache_operations = has_pending_cache_operations
+
+
+def _skip_while_open(cache_class: Any) -> None:
+    for name in ("prefetch_from_storage", "_submit_store"):
+        setattr(cache_class, name, _skipping(getattr(cache_class, name)))
+
+
+def _skipping(original: Any) -> Any:
+    @functools.wraps(original)
+    def unless_open(self: Any, *arguments: Any, **named: Any) -> Any:
+        connector = self.lmcache_connector
+        alone = connector.tp_size == connector.pp_size == 1
+        if alone and not connector.foreword_guard.breaker.closed:
+            return None
+        return original(self, *arguments, **named)
+
+    return unless_open

@@ -7,6 +7,7 @@ Source: sglang/utils.py:25, `from IPython.display import HTML, display` (sglang 
 `print_highlight` and the video helpers of notebooks, never by a server.
 """
 
+import importlib.abc
 import importlib.machinery
 from collections.abc import Sequence
 from types import ModuleType
@@ -27,7 +28,7 @@ class NotebookFinder:
         return importlib.machinery.ModuleSpec(name, _NotebookLoader(), is_package=name == "IPython")
 
 
-class _NotebookLoader:
+class _NotebookLoader(importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
         """None asks for an ordinary module."""
 

@@ -36,8 +36,9 @@ def _define_operators() -> object:
     """A torch library that must stay referenced: its operators vanish with it."""
     import torch
 
-    library = torch.library.Library("torchvision", "FRAGMENT")
+    library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for operator in _OPERATORS:
         if not hasattr(torch.ops.torchvision, operator):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            library.define(schema)  # type: ignore[no-untyped-call]
     return library

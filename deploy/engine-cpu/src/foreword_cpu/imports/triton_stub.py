@@ -8,6 +8,7 @@ behind a test for macOS and MPS at 398-408), sglang 0.5.23.
 """
 
 import ast
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
@@ -36,7 +37,7 @@ class TritonStubFinder:
         return importlib.machinery.ModuleSpec("triton", _StubLoader(source), is_package=True)
 
 
-class _StubLoader:
+class _StubLoader(importlib.abc.Loader):
     """Loads `triton` by running SGLang's block, which puts it into `sys.modules` itself."""
 
     def __init__(self, source: Path) -> None:
