@@ -48,7 +48,7 @@ def test_the_sample_collection_ships() -> None:
 def test_the_first_commands_find_this_stack(tmp_path: Path) -> None:
     here = StackSettings(home=tmp_path, cache=tmp_path, base_env={})
     commands = first_commands("http://127.0.0.1:1", home_prefix(here))
-    assert commands[0].startswith("curl http://127.0.0.1:1/v1/chat/completions")
+    assert commands[0].startswith("curl -s http://127.0.0.1:1/v1/chat/completions")
     assert all(command.startswith(f"FOREWORD_HOME={tmp_path} ") for command in commands[1:])
     default = StackSettings(home=DEFAULT_HOME, cache=tmp_path, base_env={})
     assert home_prefix(default) == ""

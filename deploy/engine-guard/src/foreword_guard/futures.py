@@ -5,6 +5,7 @@ Source: lmcache/v1/multiprocess/futures.py:59 (0.5.6).
 """
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,7 @@ class TransferFuture:
         self._inner = inner
         self._limit_s = limit_s
         self._tell_late = late
+        self.submitted_s = time.monotonic()
         self._late = False
         self._abandoned = threading.Event()
 

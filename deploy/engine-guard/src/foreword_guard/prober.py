@@ -4,11 +4,14 @@ Stands in for the heartbeat of LMCache's connector (unified_lmcache_mp_connector
 "TODO: support health check"), which only logs. Each round:
 
 - closed: ask who the server is (and ping, so that it doesn't reap this engine). No answer opens
-  the breaker, without any request having paid for it; another server, or one that has dropped this
-  engine, too. Then let go of abandoned look-ups.
+  the breaker, without any request having paid for it; so does another server, one that has dropped
+  this engine, or one that answers and doesn't get on with its transfers: KV pages that it may be
+  reading or writing are nobody else's, so a few of those would fill the pool. Then let go of
+  abandoned look-ups.
 - open, and the port refuses: the process is gone. Transfers in flight are failed (a dead process
   neither reads nor writes KV pages), and the port is tried again in a quarter of a second.
-- open, and the server answers: register again if it doesn't know this engine, close the breaker.
+- open, and the server answers: register again if it doesn't know this engine, and close the
+  breaker once nothing is in flight any more.
 
 Probes use a connection of their own, closed after each with nothing lingering, so that none is
 left to be replayed into the next server.
@@ -129,6 +132,10 @@ class Prober:
         if identity.knows(self._instance(), registered_at=self._boot) is False:
             self._trip("the tier has restarted, or has dropped this engine")
             return 0.0
+        waiting_s = self._transfer().waiting_s()
+        if waiting_s is not None and waiting_s > self._patience_s:
+            self._trip(f"a transfer has been waiting for {waiting_s:.1f} s")
+            return _MAY_CLOSE_PAUSE_S
         self._client().ping(self._instance())
         self._lookups.release(self._client())
         return self._settings.retry_s if not len(self._lookups) else _REFUSED_PAUSE_S
@@ -145,7 +152,7 @@ class Prober:
         if identity is None:
             return self._settings.retry_s
         known = identity.knows(self._instance(), registered_at=self._boot)
-        if known and not self._breaker.may_close():
+        if known and (self._transfer().in_flight or not self._breaker.may_close()):
             return min(self._settings.retry_s, _MAY_CLOSE_PAUSE_S)
         if (not known or self._owes_registration()) and not self._register_again(identity):
             return self._settings.retry_s

@@ -86,7 +86,12 @@ class GuardedTransfer:
     @property
     def in_flight(self) -> bool:
         """Whether the tier may still be reading or writing the engine's KV pages."""
-        return any(not future.settled for future in self._outstanding)
+        return self.waiting_s() is not None
+
+    def waiting_s(self) -> float | None:
+        """Age of the oldest transfer that isn't settled, seconds; None when there is none."""
+        submitted = [f.submitted_s for f in self._outstanding if not f.settled]
+        return time.monotonic() - min(submitted) if submitted else None
 
     def abandon_outstanding(self) -> int:
         """Fail every transfer in flight: the process that had them is gone."""
