@@ -112,7 +112,7 @@ def test_the_report_agrees_with_the_engines_own_count(user_stack: UserStack) -> 
     assert "docqa@1" in text.stdout
     report = httpx.get(f"{user_stack.url}/foreword/report", trust_env=False).json()
     check = report["cross_check"]
-    lines = {line["template"]: line for line in check["lines"]}
+    lines = {line["template"]: line for line in check["templates"]}
     assert lines["docqa@1"]["engine"]["gpu"] > 0
     assert lines["docqa@1"]["difference_tokens"] == 0, check
     # The client that left never heard how much was re-used for it; the engine counted it.

@@ -120,6 +120,7 @@ class Prober:
             self._wake.clear()
             if self._stop.is_set():
                 return
+            self._show()
             pause_s = self._watch() if self._breaker.closed else self._recover()
             self._show()
 
