@@ -41,15 +41,28 @@ def test_a_packed_weight_gives_the_plain_product(rows: int, with_bias: bool) -> 
     weight = torch.randn(96, 64, generator=generator)
     x = torch.randn(rows, 64, generator=generator)
     bias = torch.randn(96, generator=generator) if with_bias else None
-    packed = linear.pack(weight)
-    assert packed is not None
+    prepared = linear.Prepared(weight=weight, packed=linear.pack(weight))
+    assert prepared.packed is not None
 
-    torch.testing.assert_close(
-        linear.product(x, weight, packed, bias),
-        functional.linear(x, weight, bias),
-        atol=1e-4,
-        rtol=1e-5,
-    )
+    expected = functional.linear(x, weight, bias)
+    torch.testing.assert_close(linear.product(x, prepared, bias), expected, atol=1e-4, rtol=1e-5)
+
+
+def test_one_row_goes_to_its_own_product_and_gets_the_bias() -> None:
+    weight, bias = torch.randn(6, 4), torch.randn(6)
+    calls = []
+
+    def one_row(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x.shape)
+        return x @ weight.T
+
+    prepared = linear.Prepared(weight=weight, packed=None, one_row=one_row)
+    one, two = torch.randn(1, 4), torch.randn(2, 4)
+
+    for x in (one, two):
+        expected = functional.linear(x, weight, bias)
+        torch.testing.assert_close(linear.product(x, prepared, bias), expected)
+    assert calls == [one.shape]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ what they use. All processes die with this one.
 import ctypes
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -20,6 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
+SEGMENT = re.compile(r"/dev/shm/\S+")
 PAGE_TOKENS = 16
 CHUNK_TOKENS = 64
 DEADLINE_S = 1.0
@@ -79,10 +81,13 @@ class Process:
             os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """SIGKILL it and all it started, and remove the shared memory that nobody else maps."""
         if self.popen is not None and self.popen.poll() is None:
+            segments = mapped_segments(self.pid)
             self.signal(signal.SIGKILL)
             self.popen.wait()
+            for segment in segments - mapped_segments(None):
+                segment.unlink(missing_ok=True)
 
     def wait_for(self, url: str, limit_s: float) -> None:
         """Until the URL answers 200."""
@@ -266,6 +271,16 @@ class Engine:
 
     def log(self) -> str:
         return self.process.log.read_text(errors="replace")
+
+
+def mapped_segments(group: int | None) -> set[Path]:
+    """Shared memory that the processes of a group map; None: any process."""
+    found: set[Path] = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):
+            if group is None or os.getpgid(int(maps.parent.name)) == group:
+                found.update(Path(name) for name in SEGMENT.findall(maps.read_text()))
+    return found
 
 
 def random_ids(count: int) -> list[int]:

@@ -64,9 +64,6 @@ def shared(
         yield engine
     finally:
         engine.close()
-        for segment in Path("/dev/shm").glob("lmcache_kv_*"):
-            if not Path(f"/proc/{segment.name.split('_')[2]}").exists():
-                segment.unlink()
 
 
 def plugin_folder(folder: Path) -> str:

@@ -1,15 +1,21 @@
-"""Linear layers that also keep their weight in oneDNN's layout.
+"""Linear layers and the LM head, by what is quickest for the number of rows.
 
-Stands in for `UnquantizedLinearMethod.process_weights_after_loading` (quantization/unquant.py:568)
-and the last line of `.apply` (unquant.py:614), `F.linear`. torch gives that to MKL, which is quick
-for one row (a decode step) and, on processors that are not Intel's, slow for the few rows that
-follow a cached prefix: there oneDNN with a packed weight took about two thirds of the time.
+Stands in for `UnquantizedLinearMethod.process_weights_after_loading` (quantization/unquant.py:568),
+the last line of `.apply` (unquant.py:614), and the product in `LogitsProcessor._compute_lm_head`
+(logits_processor.py:1199): all three are torch's F.linear, which gives the work to MKL.
 
-Keeping both costs a second copy of the weights, so only small ones are packed.
+- One row, a decode step: `foreword_cpu.row_kernel`.
+- More rows, a prompt: oneDNN with a packed weight. For the few rows that follow a cached prefix,
+  MKL took about 1.5 times as long on a processor that is not Intel's.
 
-Source: sglang/srt/layers/quantization/unquant.py (sglang 0.5.23).
+The copies cost memory: half of the weights for one row, and the weights again for oneDNN, which is
+left out for large matrices. A weight that is changed after loading is not seen.
+
+Source: sglang/srt/layers (sglang 0.5.23).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -21,7 +27,21 @@ PACKED_FOR_ROWS: Final = 16
 """Rows of input that oneDNN chooses the layout for. Any number can be computed from it."""
 
 PACKED_UP_TO_BYTES: Final = 32 * 2**20
-"""Models whose matrices are larger (from about a billion parameters) are not kept twice."""
+"""Models whose matrices are larger (from about a billion parameters) are not packed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A float32 (out, in) weight and what was made from it.
+
+    Attributes:
+        packed: the weight in oneDNN's layout, or None.
+        one_row: the product with (1, in), or None.
+    """
+
+    weight: Tensor
+    packed: Tensor | None = None
+    one_row: Callable[[Tensor], Tensor] | None = None
 
 
 def pack(weight: Tensor) -> Tensor | None:
@@ -34,22 +54,25 @@ def pack(weight: Tensor) -> Tensor | None:
     return packed
 
 
-def product(x: Tensor, weight: Tensor, packed: Tensor | None, bias: Tensor | None) -> Tensor:
-    """(t, out) float32 product of (t, in) with a weight (out, in) and its packed copy."""
-    if packed is None or len(x) == 1:
-        return functional.linear(x, weight, bias)
+def product(x: Tensor, prepared: Prepared, bias: Tensor | None) -> Tensor:
+    """(t, out) float32 product of (t, in) with a weight."""
+    if len(x) == 1 and prepared.one_row is not None:
+        row = prepared.one_row(x)
+        return row if bias is None else row.add_(bias)
+    if len(x) == 1 or prepared.packed is None:
+        return functional.linear(x, prepared.weight, bias)
     pointwise = torch.ops.mkldnn._linear_pointwise.default
-    result: Tensor = pointwise(x, packed, bias, "none", [], "")
+    result: Tensor = pointwise(x, prepared.packed, bias, "none", [], "")
     return result
 
 
 def through(layer: Any, x: Tensor) -> Tensor:
-    """x (t, in) through one of SGLang's linear layers, its bias included."""
-    return product(x, layer.weight, layer.foreword_packed, layer.bias)
+    """x (t, in) through one of SGLang's float32 linear layers, its bias included."""
+    return product(x, layer.foreword_prepared, layer.bias)
 
 
 def install() -> None:
-    """Wrap the two methods."""
+    """Wrap the three methods."""
     from sglang.srt.layers.quantization.unquant import UnquantizedLinearMethod
 
     original_process = UnquantizedLinearMethod.process_weights_after_loading
@@ -57,14 +80,52 @@ def install() -> None:
 
     def process_weights_after_loading(method: Any, layer: Any) -> None:
         original_process(method, layer)
-        layer.foreword_packed = pack(layer.weight.data)
+        if layer.weight.dtype == torch.float32:
+            layer.foreword_prepared = _prepare(layer.weight.data)
 
     def apply(method: Any, layer: Any, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        packed = getattr(layer, "foreword_packed", None)
-        if packed is None or x.dim() != 2 or x.dtype != torch.float32:
+        prepared = getattr(layer, "foreword_prepared", None)
+        if prepared is None or x.dim() != 2 or x.dtype != torch.float32:
             result: Tensor = original_apply(method, layer, x, bias)
             return result
-        return product(x, layer.weight, packed, bias)
+        return product(x, prepared, bias)
 
     UnquantizedLinearMethod.process_weights_after_loading = process_weights_after_loading
     UnquantizedLinearMethod.apply = apply
+    _install_head()
+
+
+def _install_head() -> None:
+    from sglang.srt.layers.logits_processor import LogitsProcessor
+    from sglang.srt.layers.vocab_parallel_embedding import ParallelLMHead, VocabParallelEmbedding
+
+    original = LogitsProcessor._compute_lm_head
+
+    def compute_lm_head(
+        processor: Any, hidden: Tensor, head: Any, embedding_bias: Any = None, **how: Any
+    ) -> Tensor:
+        plain = (
+            len(hidden) == 1
+            and type(head) in (ParallelLMHead, VocabParallelEmbedding)
+            and hidden.dtype == head.weight.dtype == torch.float32
+            and embedding_bias is None
+        )
+        if not plain:
+            result: Tensor = original(processor, hidden, head, embedding_bias, **how)
+            return result
+        if not hasattr(head, "foreword_prepared"):
+            head.foreword_prepared = _prepare(head.weight.data, packed=False)
+        return product(hidden, head.foreword_prepared, None)
+
+    LogitsProcessor._compute_lm_head = compute_lm_head
+
+
+def _prepare(weight: Tensor, *, packed: bool = True) -> Prepared:
+    # Imported by the one process that loads weights: it compiles.
+    from foreword_cpu import row_kernel
+
+    return Prepared(
+        weight=weight,
+        packed=pack(weight) if packed else None,
+        one_row=row_kernel.for_weight(weight.contiguous()),
+    )

@@ -79,7 +79,15 @@ def _add_and_norm(residual: Tensor, update: Tensor | None, norm: Any) -> Tensor:
     """The normalised sum; `residual` becomes the sum."""
     if update is not None:
         residual.add_(update)
-    return functional.rms_norm(residual, residual.shape[-1:], norm.weight, norm.variance_epsilon)
+    if len(residual) > 1:
+        shape = residual.shape[-1:]
+        return functional.rms_norm(residual, shape, norm.weight, norm.variance_epsilon)
+    # torch's rms_norm is six operations on a CPU; for one row three do.
+    row = residual[0]
+    mean_square = row.dot(row).item() / len(row)
+    scale: float = (mean_square + norm.variance_epsilon) ** -0.5
+    normed: Tensor = residual * norm.weight
+    return normed.mul_(scale)
 
 
 def _attend(

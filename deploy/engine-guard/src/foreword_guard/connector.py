@@ -52,8 +52,8 @@ class ConnectorGuard:
             breaker=self.breaker,
             transfer=self.guarded_transfer,
             lookups=self.lookups,
-            pages=self.pages,
-            gauges=self.gauges,
+            show=self.show,
+            registered=self.gauges.registered,
             settings=self.settings,
             patience_s=max(connector._mq_timeout, self.settings.deadline_s),
         )
@@ -84,8 +84,17 @@ class ConnectorGuard:
         """Count a failure; the prober looks at once when it opened the breaker."""
         if self.breaker.failed(reason):
             logger.warning("foreword_guard: breaker open, the tier is skipped: %s", reason)
+        self.show()
         if self.prober is not None and not self.breaker.closed:
             self.prober.wake()
+
+    def show(self) -> None:
+        """Bring the metrics up to date."""
+        self.gauges.show(
+            is_open=not self.breaker.closed,
+            failures_total=self.breaker.status.failures_total,
+            held_loads=len(self.pages),
+        )
 
     def transfer_failed(self, reason: str) -> None:
         """Count a failed transfer; the tier may still hold what was reserved for it.

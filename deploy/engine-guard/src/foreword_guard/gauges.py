@@ -10,6 +10,7 @@ late (sglang/srt/observability/metrics_collector.py:343, 0.5.23), so prometheus_
 when the cache is made and not before.
 """
 
+import threading
 from typing import Any
 
 
@@ -33,17 +34,19 @@ class TierGauges:
             "Late loads whose KV pages are held back",
             multiprocess_mode="livemax",
         )
+        self._lock = threading.Lock()
         self._counted_failures = 0
         self._open.set(0)
         self._held.set(0)
 
     def show(self, *, is_open: bool, failures_total: int, held_loads: int) -> None:
-        """Bring the metrics up to date."""
-        self._open.set(int(is_open))
-        self._held.set(held_loads)
-        if failures_total > self._counted_failures:
-            self._failures.inc(failures_total - self._counted_failures)
-            self._counted_failures = failures_total
+        """Bring the metrics up to date; from any thread."""
+        with self._lock:
+            self._open.set(int(is_open))
+            self._held.set(held_loads)
+            if failures_total > self._counted_failures:
+                self._failures.inc(failures_total - self._counted_failures)
+                self._counted_failures = failures_total
 
     def registered(self) -> None:
         """Count one registration."""

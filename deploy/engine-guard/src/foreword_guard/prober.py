@@ -27,10 +27,8 @@ from urllib.parse import urlsplit
 import zmq
 
 from foreword_guard.breaker import Breaker
-from foreword_guard.gauges import TierGauges
 from foreword_guard.identity import TierIdentity
 from foreword_guard.lookups import AbandonedLookups
-from foreword_guard.pages import HeldPages
 from foreword_guard.settings import GuardSettings
 from foreword_guard.transfer import GuardedTransfer
 
@@ -53,6 +51,8 @@ class Prober:
         owes_registration: whether the engine wants to, though the server knows it.
         instance: the engine's present instance id.
         client: the engine's present request client.
+        show: brings the metrics up to date.
+        registered: counts a registration.
         patience_s: longest wait for a probe's answer; nobody waits with it.
     """
 
@@ -68,8 +68,8 @@ class Prober:
         breaker: Breaker,
         transfer: Callable[[], GuardedTransfer],
         lookups: AbandonedLookups,
-        pages: HeldPages,
-        gauges: TierGauges,
+        show: Callable[[], None],
+        registered: Callable[[], None],
         settings: GuardSettings,
         patience_s: float,
     ) -> None:
@@ -83,8 +83,8 @@ class Prober:
         self._breaker = breaker
         self._transfer = transfer
         self._lookups = lookups
-        self._pages = pages
-        self._gauges = gauges
+        self._show = show
+        self._registered = registered
         self._settings = settings
         self._patience_s = patience_s
         self._boot: str | None = None
@@ -120,7 +120,6 @@ class Prober:
             self._wake.clear()
             if self._stop.is_set():
                 return
-            self._show()
             pause_s = self._watch() if self._breaker.closed else self._recover()
             self._show()
 
@@ -172,7 +171,7 @@ class Prober:
             logger.warning("foreword_guard: registering with the tier failed: %s", exc)
             return False
         self._boot = identity.boot
-        self._gauges.registered()
+        self._registered()
         logger.warning("foreword_guard: registered with the tier again")
         return True
 
@@ -200,11 +199,3 @@ class Prober:
     def _trip(self, reason: str) -> None:
         if self._breaker.trip(reason):
             logger.warning("foreword_guard: breaker open, the tier is skipped: %s", reason)
-
-    def _show(self) -> None:
-        status = self._breaker.status
-        self._gauges.show(
-            is_open=not self._breaker.closed,
-            failures_total=status.failures_total,
-            held_loads=len(self._pages),
-        )

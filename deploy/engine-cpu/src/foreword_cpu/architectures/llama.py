@@ -64,7 +64,7 @@ class LlamaModel(llama.LlamaModel):  # type: ignore[misc]
             and type(attention.qkv_proj) is QKVParallelLinear
             and type(attention.o_proj) is RowParallelLinear
             and type(mlp.gate_up_proj) is MergedColumnParallelLinear
-            and attention.qkv_proj.weight.dtype == torch.float32
+            and hasattr(attention.qkv_proj, "foreword_prepared")
             and type(rope) in (RotaryEmbedding, Llama3RotaryEmbedding)
             and rope.is_neox_style
             and rope.rotary_dim == rope.head_size
