@@ -6,6 +6,7 @@ kept apart by their salts.
 
 import json
 import os
+import signal
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -24,6 +25,17 @@ from app.stack.stack import RunningStack, engine_plan, start_stack
 from cache.tiers import TierSettings
 
 TINY_POOL_TOKENS = 12_000
+
+
+def pytest_configure() -> None:
+    """Children must start with signals that work, also in a run under `nohup` or in the background.
+
+    An ignored signal is inherited by a program that is started; a handler, even one that does
+    nothing, is not.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(autouse=True)
