@@ -61,6 +61,8 @@ class Account:
 
         SGLang sends usage and the split by tier in chunks of their own.
         """
+        if not answer.get("usage") and not answer.get("sglext"):
+            return
         if answer.get("usage"):
             self.reported_usage = answer["usage"]
         if answer.get("sglext"):
