@@ -51,7 +51,8 @@ class CrossCheckLine:
 class CrossCheck:
     """Both counts for the requests that ended in `since` … `until`.
 
-    `unknown_requests` are in the engine's count, as far as it finished them, and in no response's.
+    `unknown_requests` went to an engine: they are in its count, as far as it finished them, and in
+    no response's.
     With `resets` > 0 the engine's figures are lower bounds. `unlabelled_tokens` is what the engine
     counted for requests without a template label, such as another client's; it is in no line.
     """
@@ -110,13 +111,15 @@ def _responses(
 ) -> tuple[dict[str, SourceTokens], int]:
     split = ledger.c.cached_gpu.is_not(None) & ledger.c.cached_storage.is_not(None)
     unsplit = sa.case((split, 0), else_=ledger.c.cached_tokens)
+    # A request that was refused before it was sent to a replica is in nobody's count.
+    unknown_here = ledger.c.cached_tokens.is_(None) & ledger.c.replica.is_not(None)
     statement = (
         sa.select(
             ledger.c.template,
             sa.func.coalesce(sa.func.sum(sa.case((split, ledger.c.cached_gpu), else_=0)), 0),
             sa.func.coalesce(sa.func.sum(sa.case((split, ledger.c.cached_storage), else_=0)), 0),
             sa.func.coalesce(sa.func.sum(unsplit), 0),
-            sa.func.sum(sa.case((ledger.c.cached_tokens.is_(None), 1), else_=0)),
+            sa.func.sum(sa.case((unknown_here, 1), else_=0)),
         )
         .where(ledger.c.at >= since, ledger.c.at < until)
         .group_by(ledger.c.template)

@@ -8,11 +8,12 @@ import sqlalchemy as sa
 
 from cache.crosscheck import SourceTokens, cross_check
 from cache.engine_metrics import CachedTokens, CacheSource, EngineDelta, delta, parse_engine_metrics
-from cache.rows import LedgerRow, insert_rows
+from cache.rows import LedgerRow, RequestStatus, insert_rows
 
 RowMaker = Callable[..., LedgerRow]
 START = datetime(2026, 1, 2, tzinfo=UTC)
 END = START + timedelta(hours=12)
+REPLICA = "http://127.0.0.1:30000"
 
 # The requests that the captured counters saw, but for one with n=2 (below).
 TRAFFIC = (
@@ -102,7 +103,9 @@ def test_a_difference_against_zero_has_no_ratio(
 def test_requests_with_unknown_figures_are_counted_apart(
     connection: sa.Connection, make_row: RowMaker
 ) -> None:
-    insert_rows(connection, [hit(make_row, 16), make_row(), make_row(template="chat@1")])
+    refused = make_row(status=RequestStatus.ERROR, replica=None, error_code="context_length")
+    unknown = [make_row(replica=REPLICA), make_row(replica=REPLICA, template="chat@1")]
+    insert_rows(connection, [hit(make_row, 16), *unknown, refused])
     check = cross_check(connection, counted(("docqa@1", CacheSource.DEVICE, 16)))
     assert check.unknown_requests == 2
     assert check.difference_tokens == 0

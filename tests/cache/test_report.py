@@ -19,6 +19,7 @@ from cache.summary import HitRate, Summary, TierSums, TokenSum, TtftPercentiles
 
 RowMaker = Callable[..., LedgerRow]
 NOW = datetime(2026, 1, 2, 3, 5, tzinfo=UTC)
+REPLICA = "http://127.0.0.1:30000"
 
 
 @pytest.fixture
@@ -33,8 +34,13 @@ def traffic(make_row: RowMaker) -> list[LedgerRow]:
         make_row(
             prompt_tokens=1779, cached_tokens=1728, cached_gpu=0, cached_storage=1728, ttft_s=0.65
         ),
-        make_row(status=RequestStatus.ERROR, prompt_tokens=1779, error_code="engine_timeout"),
-        make_row(status=RequestStatus.ABORTED, template="chat@1"),
+        make_row(
+            status=RequestStatus.ERROR,
+            prompt_tokens=1779,
+            replica=REPLICA,
+            error_code="engine_timeout",
+        ),
+        make_row(status=RequestStatus.ABORTED, template="chat@1", replica=REPLICA),
     ]
 
 
