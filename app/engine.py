@@ -10,7 +10,6 @@ import orjson
 
 from app.errors import EngineProtocolError, EngineResponseError
 from app.upstream import Headers, Upstream, UpstreamResponse
-from prompts import Message
 
 _JSON: Headers = ((b"content-type", b"application/json"),)
 
@@ -64,9 +63,17 @@ class EngineClient:
             problem = f"/server_info or /v1/models lacks {error}"
             raise EngineProtocolError(self.url, problem) from error
 
-    async def tokenize(self, messages: Sequence[Message]) -> list[int]:
-        """The ids that the engine would make of messages: the ground truth for ours."""
-        body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
+    async def tokenize(
+        self, messages: Sequence[Mapping[str, object]], tools: Sequence[object] = ()
+    ) -> list[int]:
+        """The ids that the engine would make of messages: the ground truth for ours.
+
+        Raises:
+            EngineResponseError: it refuses them.
+        """
+        body: dict[str, object] = {"messages": messages}
+        if tools:
+            body["tools"] = tools
         raw = await self._read("POST", "/v1/tokenize", orjson.dumps(body))
         match orjson.loads(raw):
             case {"tokens": list() as tokens}:

@@ -1,10 +1,12 @@
 """From a client's request to what the engine gets: template, documents, token ids, salt, labels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
+import orjson
+import structlog
 
 from app.errors import (
     ContextLengthError,
@@ -12,6 +14,7 @@ from app.errors import (
     InvalidRequestError,
     ModelNotFoundError,
 )
+from app.messages import message_object, own_messages
 from app.replica import ReplicaView
 from app.schemas import (
     FORWARDED_FIELDS,
@@ -27,14 +30,24 @@ from prompts import (
     PromptDocument,
     Template,
     TokenizedPrompt,
+    Tool,
     VariableType,
+    Volatility,
+    canonical_tools,
     render,
 )
-from prompts.errors import ChatTemplateError
+from prompts.errors import ChatTemplateError, UnknownVariableError
+from prompts.plain_values import plain_value
 from prompts.render import Value
 from retrieval import Chunk, Collection, for_prompt
 
 ALIAS = "default"
+# Variables that the gateway fills from messages and collections.
+_FILLED_BY_REQUESTS = frozenset(
+    {"conversation", "documents", "history", "instructions", "question"}
+)
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,23 +113,23 @@ async def prepare(
     template = services.templates.find(
         (options.template if options else None) or ("docqa" if context.collection else "chat")
     )
-    values = _values(template, instructions, conversation, context.documents)
-    prompt = render(template, values)
+    tools = request.tools()
+    values = _values(template, request, instructions, conversation, context.documents)
+    prompt = _with_tools(template, render(template, values), tools if request.shows_tools else ())
     tokenized = _tokenize(view, request, prompt)
     if tokenized is not None:
         _check_length(view, request, context, len(tokenized.token_ids))
-        messages: list[dict[str, object]] = [
-            {"role": m.role, "content": m.content} for m in prompt.messages
-        ]
+        messages = [message_object(message) for message in prompt.messages]
     else:
-        messages = _own_messages(view, request, prompt, len(conversation))
+        messages = own_messages(view.tokenizer, request, prompt, len(conversation))
     return Prepared(
         request_id=request_id,
         tenant=tenant,
         model=model,
         template=template.reference,
         replica=services.replica.name,
-        body=_engine_body(services, view, request, tokenized, messages, tenant, request_id),
+        body=_engine_body(services, view, request, tokenized, messages, tenant, request_id)
+        | ({"tools": [orjson.loads(tool.json) for tool in tools]} if tools else {}),
         labels={"template": template.reference, "tenant": tenant},
         prompt=tokenized,
         collection=context.collection,
@@ -202,11 +215,12 @@ def _source(chunk: Chunk) -> Source:
 
 def _values(
     template: Template,
+    request: ChatCompletionRequest,
     instructions: str,
     conversation: tuple[Message, ...],
     documents: tuple[PromptDocument, ...],
 ) -> Mapping[str, Value]:
-    """The template's variables, by what it declares."""
+    """The template's variables, by what it declares; the client's own go beside ours."""
     values: dict[str, Value] = {}
     declared = template.variables
     if instructions:
@@ -223,49 +237,59 @@ def _values(
     documents_declared = any(v.type is VariableType.DOCUMENTS for v in declared.values())
     if documents or documents_declared:
         values["documents"] = documents
+    if request.foreword is not None:
+        values |= given_values(template, request.foreword.variables, taken=values)
     return values
+
+
+def given_values(
+    template: Template, variables: Mapping[str, object], *, taken: Mapping[str, Value]
+) -> dict[str, Value]:
+    """A client's values for variables that the template declares and the request doesn't fill."""
+    values: dict[str, Value] = {}
+    for name, value in variables.items():
+        param = f"foreword.variables.{name}"
+        if name in taken or name in _FILLED_BY_REQUESTS:
+            raise InvalidRequestError(f"{name!r} is filled from the request itself", param=param)
+        variable = template.variables.get(name)
+        if variable is None:
+            raise UnknownVariableError(template.reference, name, sorted(template.variables))
+        try:
+            values[name] = plain_value(variable, value)
+        except ValueError as error:
+            raise InvalidRequestError(f"{name!r} {error}", param=param) from error
+    return values
+
+
+def _with_tools(template: Template, prompt: Prompt, tools: tuple[Tool, ...]) -> Prompt:
+    """The prompt with a request's tools, which change as rarely as a client's instructions."""
+    if not tools:
+        return prompt
+    if "conversation" not in template.variables:
+        raise InvalidRequestError(
+            f"template {template.reference} takes no tools", param="foreword.template"
+        )
+    both = canonical_tools((*prompt.tools, *tools))
+    level = max(prompt.tools_volatility, Volatility.SESSION)
+    return replace(prompt, tools=both, tools_volatility=level)
 
 
 def _tokenize(
     view: ReplicaView, request: ChatCompletionRequest, prompt: Prompt
 ) -> TokenizedPrompt | None:
-    """The prompt's token ids; None where the engine has to render: tools, or no parity."""
-    if not request.plain or view.tokenizer is None or not view.parity.ok:
+    """The prompt's token ids; None where the engine has to render the messages itself."""
+    if view.tokenizer is None or not view.parity.ok or not request.known:
+        return None
+    structured = prompt.tools or any(m.role == "tool" or m.tool_calls for m in prompt.messages)
+    if structured and not view.parity.tools:
         return None
     try:
         return view.tokenizer.tokenize(prompt)
     except ChatTemplateError as error:
-        # The template takes no such conversation (two user messages in a row, say): so would the
-        # engine's own rendering, and the client should hear why.
-        raise InvalidRequestError(str(error), param="messages") from error
-
-
-def _own_messages(
-    view: ReplicaView, request: ChatCompletionRequest, prompt: Prompt, turns: int
-) -> list[dict[str, object]]:
-    """Messages for the engine to render: ours first, then the client's conversation as it came.
-
-    Raises:
-        InvalidRequestError: the conversation doesn't end the template, or a text spells a special
-            token, which the engine would take for a real one.
-    """
-    ours, theirs = prompt.messages[:-turns], request.messages[-turns:]
-    if [m.role for m in prompt.messages[-turns:]] != [m.engine_role for m in theirs]:
-        raise InvalidRequestError(
-            f"template {prompt.template} takes neither tools nor tool messages",
-            param="foreword.template",
-        )
-    for message in request.messages:
-        token = view.tokenizer.special_in(message.text) if view.tokenizer else None
-        if token is not None:
-            raise InvalidRequestError(
-                f"a message spells {token!r}, a control token of this model; take it out",
-                param="messages",
-            )
-    return [
-        *({"role": m.role, "content": m.content} for m in ours),
-        *(m.model_dump(exclude_unset=True) | {"role": m.engine_role} for m in theirs),
-    ]
+        # The template refuses such a conversation (two user messages in a row, say), or can't be
+        # followed in it. The engine tells the client, or can.
+        _log.info("engine_renders", template=prompt.template, reason=error.problem)
+        return None
 
 
 def _check_length(

@@ -38,6 +38,8 @@ PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (prompts.MissingVariableError, Problem(400, _INVALID, "missing_variable")),
     (prompts.UnknownVariableError, Problem(400, _INVALID, "unknown_variable")),
     (prompts.UnstableValueError, Problem(400, _INVALID, "unstable_value")),
+    (prompts.TranscriptRewriteError, Problem(409, _INVALID, "transcript_rewrite")),
+    (prompts.LockFileError, Problem(500, _SERVER, "lock_file_fault")),
     (prompts.ChatTemplateError, Problem(500, _SERVER, "chat_template")),
     (prompts.TokenizerNotFoundError, Problem(500, _SERVER, "tokenizer_not_found")),
     (prompts.TemplateError, Problem(500, _SERVER, "template_fault")),

@@ -12,28 +12,11 @@ import structlog
 
 from app.engine import EngineClient, EngineInfo
 from app.errors import EngineError, EngineNotReadyError
-from prompts import Message, PromptTokenizer, RenderedSegment, load_tokenizer
+from app.parity import Parity, check_parity
+from prompts import PromptTokenizer, load_tokenizer
 from prompts.errors import ChatTemplateError, TokenizerNotFoundError
-from prompts.segments import Prompt, Volatility
 
 _POLL_S = 1.0
-
-# What chat templates and tokenizers trip over: bare and repeated white space, line ends, other
-# scripts, combining marks, emoji, digits, code, an empty line at either end.
-_PARITY_TEXTS = (
-    "What does it cost?",
-    "  two  spaces\tand a tab\n\n\nthree lines \n",
-    "Größe, naïve, 東京, Ελλάδα, e\u0301, 👩🏽‍🚀",
-    "for i in range(1234567):\n    print(f'{i:>8}')\n",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parity:
-    """Whether token ids made here equal the engine's own; `problem` says why not."""
-
-    ok: bool
-    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,57 +83,10 @@ class Replica:
         folder = self._folder or Path(info.tokenizer_path)
         try:
             tokenizer = await anyio.to_thread.run_sync(load_tokenizer, folder)
-            parity = await self._parity(tokenizer)
+            parity = await check_parity(self.client, tokenizer)
         except (TokenizerNotFoundError, ChatTemplateError) as error:
             return ReplicaView(
                 info=info, tokenizer=None, parity=Parity(ok=False, problem=str(error))
             )
         self._problem = None
         return ReplicaView(info=info, tokenizer=tokenizer, parity=parity)
-
-    async def _parity(self, tokenizer: PromptTokenizer) -> Parity:
-        for messages in _parity_messages():
-            ours = list(tokenizer.tokenize(_as_prompt(messages)).token_ids)
-            theirs = await self.client.tokenize(messages)
-            if ours != theirs:
-                same = _common_prefix(ours, theirs)
-                problem = f"token {same} of {len(theirs)} differs from the engine's own rendering"
-                return Parity(ok=False, problem=problem)
-        return Parity(ok=True)
-
-
-def _parity_messages() -> list[list[Message]]:
-    conversations = [
-        [
-            Message(role="system", content="You are brief."),
-            Message(role="user", content=text),
-        ]
-        for text in _PARITY_TEXTS
-    ]
-    longest = [Message(role="system", content="Answer from the documents.")]
-    for text in _PARITY_TEXTS:
-        longest += [Message(role="user", content=text), Message(role="assistant", content=text)]
-    return [*conversations, [*longest, Message(role="user", content="And now?")]]
-
-
-def _as_prompt(messages: list[Message]) -> Prompt:
-    segments = tuple(
-        RenderedSegment(
-            id=f"m{index}",
-            role=message.role,
-            volatility=Volatility.STATIC,
-            text=message.content,
-            message=index,
-        )
-        for index, message in enumerate(messages)
-    )
-    return Prompt(template="parity@1", segments=segments)
-
-
-def _common_prefix(ours: list[int], theirs: list[int]) -> int:
-    length = 0
-    for a, b in zip(ours, theirs, strict=False):
-        if a != b:
-            break
-        length += 1
-    return length

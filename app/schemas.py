@@ -5,12 +5,13 @@ Source: OpenAI's chat completions reference; SGLang 0.5.23 srt/entrypoints/opena
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.errors import InvalidRequestError, RefusedFieldError
-from prompts import Message
+from prompts import Message, Tool, canonical_tools
+from prompts.plain_values import plain_message
 
 # Sent to the engine as the client gave them.
 FORWARDED_FIELDS = frozenset({
@@ -34,6 +35,10 @@ _STEERING_FIELDS = frozenset({
 _STEERING_PREFIXES = ("bootstrap_", "return_", "data_parallel_", "disagg_")
 
 
+# What of a message reaches a chat template, beside role and content.
+_MESSAGE_FIELDS = frozenset({"name", "reasoning_content", "tool_call_id", "tool_calls"})
+
+
 class Mode(StrEnum):
     """How a collection reaches the prompt: retrieved passages, or all of it."""
 
@@ -47,6 +52,7 @@ class ForewordOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     template: str | None = None
+    variables: dict[str, Any] = {}
     collection: str | None = None
     mode: Mode | None = None
 
@@ -76,9 +82,19 @@ class ChatMessage(BaseModel):
         return "".join(part.text for part in self.content or [])
 
     @property
-    def plain(self) -> bool:
-        """Whether role and text are all there is."""
-        return self.role != "tool" and not self.model_extra
+    def known(self) -> bool:
+        """Whether a chat template can be given all there is: text, reasoning, tool calls."""
+        extra = self.model_extra or {}
+        return all(name in _MESSAGE_FIELDS or not value for name, value in extra.items())
+
+    def message(self) -> Message:
+        """The message as prompts hold it, a call's arguments byte for byte.
+
+        Raises:
+            ValueError: a tool call or another field isn't what OpenAI's API says.
+        """
+        extra = self.model_extra or {}
+        return plain_message({**extra, "role": self.engine_role, "content": self.text})
 
     @property
     def engine_role(self) -> str:
@@ -118,9 +134,30 @@ class ChatCompletionRequest(BaseModel):
         return self.model_extra or {}
 
     @property
-    def plain(self) -> bool:
-        """Whether the conversation is text alone: no tools, no calls, no results."""
-        return "tools" not in self.extras and all(message.plain for message in self.messages)
+    def known(self) -> bool:
+        """Whether a chat template can be given all that the messages hold."""
+        return all(message.known for message in self.messages)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools in their canonical order and spelling.
+
+        Raises:
+            InvalidRequestError: they aren't what OpenAI's API says, or two have one name.
+        """
+        given = self.extras.get("tools") or ()
+        try:
+            return canonical_tools(given) if isinstance(given, list | tuple) else _no_list()
+        except ValueError as error:
+            raise InvalidRequestError(f"tools: {error}", param="tools") from error
+
+    @property
+    def shows_tools(self) -> bool:
+        """Whether the model is to see the tools.
+
+        Only `none` takes them out, as the engine does. With one tool named, the answer's grammar
+        sees to it, and all tools stay in the prompt: its beginning is then that of other requests.
+        """
+        return self.extras.get("tool_choice") != "none"
 
     @property
     def completion_limit(self) -> int | None:
@@ -189,9 +226,22 @@ def split_messages(messages: Sequence[ChatMessage]) -> tuple[str, tuple[Message,
     leading = 0
     while leading < len(messages) and messages[leading].instructs:
         leading += 1
-    conversation = tuple(Message(role=m.engine_role, content=m.text) for m in messages[leading:])
+    conversation = tuple(
+        _message(index, message) for index, message in enumerate(messages[leading:], leading)
+    )
     if not conversation:
         raise InvalidRequestError(
             "there is nothing to answer: add a message with role user", param="messages"
         )
     return "\n\n".join(m.text for m in messages[:leading]), conversation
+
+
+def _message(index: int, message: ChatMessage) -> Message:
+    try:
+        return message.message()
+    except ValueError as error:
+        raise InvalidRequestError(f"message {index}: {error}", param="messages") from error
+
+
+def _no_list() -> NoReturn:
+    raise ValueError("must be a list")

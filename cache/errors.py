@@ -6,11 +6,13 @@ CacheError
 ├── LedgerRowError           (request_id, reason)     a row that no database could store
 ├── MetricsFormatError       (source, reason)         a metrics page that can't be read
 ├── ReportGroupError         (column, allowed)        a report asked for by a column that it lacks
+├── RequestLogError          (path, reason)           a request log that can't be opened or unpacked
 └── TierSettingsError        (setting, value, rule)   tiers that LMCache or SGLang would refuse
 ```
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class CacheError(Exception):
@@ -73,6 +75,21 @@ class ReportGroupError(CacheError):
     def __str__(self) -> str:
         return (
             f"a report can't be grouped by {self.column!r}: choose among {', '.join(self.allowed)}"
+        )
+
+
+class RequestLogError(CacheError):
+    """A request log that can't be opened, read or unpacked; single bad lines are only counted."""
+
+    def __init__(self, *, path: Path, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(path, reason)
+
+    def __str__(self) -> str:
+        return (
+            f"the request log {self.path} can't be read ({self.reason}): give a JSON Lines file, "
+            "plain or gzip, or `-` for standard input"
         )
 
 

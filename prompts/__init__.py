@@ -1,7 +1,7 @@
 """Text that stays the same: templates, canonical bytes, and rendering to token ids."""
 
-from prompts.canonical import canonical_json, canonical_text
-from prompts.errors import PromptError
+from prompts.canonical import canonical_json, canonical_text, parse_json
+from prompts.errors import PromptError, TranscriptRewriteError
 from prompts.library import TemplateLibrary, load_templates, shipped_templates
 from prompts.render import render
 from prompts.segments import (
@@ -11,13 +11,19 @@ from prompts.segments import (
     RenderedSegment,
     SegmentTokens,
     TokenizedPrompt,
+    Tool,
+    ToolCall,
     Volatility,
     token_digest,
 )
-from prompts.template import Segment, Template, Variable, VariableType, parse_template
+from prompts.template import Segment, Template, Variable, VariableType
+from prompts.template_file import parse_template
 from prompts.tokens import PromptTokenizer, load_tokenizer
+from prompts.tools import canonical_tools
+from prompts.transcript import InherentBreak, Transcript
 
 __all__ = [
+    "InherentBreak",
     "Message",
     "Prompt",
     "PromptDocument",
@@ -29,13 +35,19 @@ __all__ = [
     "Template",
     "TemplateLibrary",
     "TokenizedPrompt",
+    "Tool",
+    "ToolCall",
+    "Transcript",
+    "TranscriptRewriteError",
     "Variable",
     "VariableType",
     "Volatility",
     "canonical_json",
     "canonical_text",
+    "canonical_tools",
     "load_templates",
     "load_tokenizer",
+    "parse_json",
     "parse_template",
     "render",
     "shipped_templates",

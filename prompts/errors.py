@@ -4,7 +4,7 @@
 PromptError
 ├── TemplateError                   (path)
 │   ├── TemplateSyntaxError         (path, line, column, problem)
-│   ├── TemplateVolatilityError     (path, line, segment, variable)
+│   ├── TemplateVolatilityError     (path, line, column, segment, variable)
 │   └── DuplicateTemplateError      (path, reference, other)
 ├── TemplateNotFoundError           (reference, known)
 ├── VariableError                   (template, variable)
@@ -12,6 +12,8 @@ PromptError
 │   ├── UnknownVariableError        (declared)
 │   └── UnstableValueError          (problem)   a value with no canonical byte form
 ├── TokenizerNotFoundError          (path, missing)
+├── LockFileError                   (path, line, problem)   prompts.lock can't be used
+├── TranscriptRewriteError          (turn, offset)
 └── ChatTemplateError               (problem)   local rendering can't be trusted for this model
 ```
 """
@@ -48,15 +50,17 @@ class TemplateSyntaxError(TemplateError):
 class TemplateVolatilityError(TemplateError):
     """A segment uses a variable that changes more often than the segment says it does."""
 
-    def __init__(self, path: Path, line: int, segment: str, variable: str) -> None:
+    def __init__(self, path: Path, line: int, column: int, segment: str, variable: str) -> None:
         super().__init__(path)
         self.line = line
+        self.column = column
         self.segment = segment
         self.variable = variable
 
     def __str__(self) -> str:
         return (
-            f"{self.path}:{self.line}: segment {self.segment!r} uses {self.variable!r}, which "
+            f"{self.path}:{self.line}:{self.column}: segment {self.segment!r} uses "
+            f"{self.variable!r}, which "
             "changes more often than the segment's volatility says; move the variable to a later "
             "segment or raise the segment's volatility"
         )
@@ -138,6 +142,37 @@ class TokenizerNotFoundError(PromptError):
 
     def __str__(self) -> str:
         return f"{self.path} has no {self.missing}, so prompts can't be rendered to tokens here"
+
+
+class LockFileError(PromptError):
+    """The lock file is damaged, or of another version of Foreword."""
+
+    def __init__(self, path: Path, line: int, problem: str) -> None:
+        super().__init__(path, line, problem)
+        self.path = path
+        self.line = line
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}:{self.line}: the lock file {self.problem}; take it from git again, or "
+            "delete it and run `foreword lock`"
+        )
+
+
+class TranscriptRewriteError(PromptError):
+    """A past message was given differently; `offset` is the first character that differs."""
+
+    def __init__(self, turn: int, offset: int) -> None:
+        super().__init__(turn, offset)
+        self.turn = turn
+        self.offset = offset
+
+    def __str__(self) -> str:
+        return (
+            f"message {self.turn} differs from the transcript at character {self.offset}; past "
+            f"turns can't be edited, so start a branch with fork({self.turn})"
+        )
 
 
 class ChatTemplateError(PromptError):

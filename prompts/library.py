@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from prompts.errors import DuplicateTemplateError, TemplateNotFoundError
-from prompts.template import Template, parse_template
+from prompts.template import Template
+from prompts.template_file import parse_template
 
 
 class TemplateLibrary:
@@ -38,12 +39,12 @@ class TemplateLibrary:
 
 
 def load_templates(folder: Path) -> TemplateLibrary:
-    """All `*.yaml` files of a folder, in the order of their names.
+    """All `*.yaml` and `*.yml` files of a folder, in the order of their names.
 
     Raises:
         TemplateError: a file is at fault.
     """
-    paths = sorted(folder.glob("*.yaml"))
+    paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
     return TemplateLibrary(parse_template(path, path.read_bytes()) for path in paths)
 
 

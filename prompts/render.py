@@ -1,22 +1,15 @@
 """From a template and values to a prompt: pure, equal inputs give equal bytes anywhere."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any, cast
 
-import jinja2
+from prompts.environment import RENDER_ERRORS, TEMPLATE_GLOBALS
+from prompts.errors import UnstableValueError
+from prompts.segments import Message, Prompt, RenderedSegment, Tool, Volatility
+from prompts.template import Segment, Template
+from prompts.values import Value, canonical_values
 
-from prompts.canonical import canonical_text
-from prompts.errors import MissingVariableError, UnknownVariableError, UnstableValueError
-from prompts.segments import Message, Prompt, PromptDocument, RenderedSegment
-from prompts.template import Segment, Template, Variable, VariableType
-
-Value = str | int | Sequence[PromptDocument] | Sequence[Message]
-
-_EMPTY: dict[VariableType, Value] = {
-    VariableType.TEXT: "",
-    VariableType.INTEGER: "",
-    VariableType.DOCUMENTS: (),
-    VariableType.MESSAGES: (),
-}
+__all__ = ["Value", "render"]
 
 
 def render(template: Template, variables: Mapping[str, Value]) -> Prompt:
@@ -30,86 +23,62 @@ def render(template: Template, variables: Mapping[str, Value]) -> Prompt:
         UnknownVariableError: a value has no variable.
         UnstableValueError: a value isn't of its declared type or has no canonical form.
     """
-    values = _values(template, variables)
+    values = {**TEMPLATE_GLOBALS, **canonical_values(template, variables)}
     rendered: list[RenderedSegment] = []
-    message, open_role = -1, None
+    # Messages so far, and the role of the last one while more text may join it.
+    count, open_role = 0, None
     for segment in template.segments:
-        for role, text, own_message in _texts(template, segment, values):
-            if not text and not own_message:
-                continue
-            if own_message or role != open_role:
-                message += 1
-            open_role = None if own_message else role
-            rendered.append(
-                RenderedSegment(
-                    id=segment.id,
-                    role=role,
-                    volatility=segment.volatility,
-                    text=text,
-                    message=message,
-                )
-            )
-    return Prompt(template=template.reference, segments=tuple(rendered))
+        if segment.messages is not None:
+            conversation = cast("tuple[Message, ...]", values[segment.messages])
+            if conversation:
+                rendered.append(_expanded(segment, conversation, count))
+                count, open_role = count + len(conversation), None
+            continue
+        text = _text(template, segment, values)
+        if not text:
+            continue
+        if segment.role != open_role:
+            count, open_role = count + 1, segment.role
+        rendered.append(_filled(segment, text, count - 1))
+    tools = cast("tuple[Tool, ...]", values[template.tools]) if template.tools else ()
+    level = template.variables[template.tools].volatility if template.tools else Volatility.STATIC
+    return Prompt(
+        template=template.reference,
+        segments=tuple(rendered),
+        tools=tools,
+        tools_volatility=level,
+    )
 
 
-def _texts(
-    template: Template, segment: Segment, values: Mapping[str, Value]
-) -> list[tuple[str, str, bool]]:
-    """(role, text, is a message of its own) for each piece of a segment."""
-    if segment.messages is not None:
-        conversation = values[segment.messages]
-        assert not isinstance(conversation, str | int)
-        return [(m.role, m.content, True) for m in conversation if isinstance(m, Message)]
-    assert segment.code is not None
-    assert segment.role is not None
+def _text(template: Template, segment: Segment, values: dict[str, Any]) -> str:
+    if segment.constant is not None:
+        return segment.constant
+    code = segment.code
+    assert code is not None, "a template to be rendered is parsed with checks"
     try:
-        return [(segment.role, segment.code.render(values), False)]
-    except (jinja2.TemplateError, TypeError, ValueError) as error:
-        raise UnstableValueError(
-            template.reference, segment.id, f"can't be rendered: {error}"
-        ) from (error)
+        # As code.render(), less its copies of the values.
+        return "".join(code.root_render_func(code.new_context(values, shared=True)))
+    except RENDER_ERRORS as error:
+        problem = f"can't be rendered: {error}"
+        raise UnstableValueError(template.reference, segment.id, problem) from error
 
 
-def _values(template: Template, variables: Mapping[str, Value]) -> dict[str, Value]:
-    for name in variables:
-        if name not in template.variables:
-            raise UnknownVariableError(template.reference, name, sorted(template.variables))
-    values: dict[str, Value] = {}
-    for name, variable in template.variables.items():
-        if name in variables:
-            values[name] = _canonical(template, variable, variables[name])
-        elif variable.optional:
-            values[name] = _EMPTY[variable.type]
-        else:
-            raise MissingVariableError(template.reference, name)
-    return values
+def _filled(segment: Segment, text: str, message: int) -> RenderedSegment:
+    return RenderedSegment(
+        id=segment.id,
+        role=segment.role or "",
+        volatility=segment.volatility,
+        text=text,
+        message=message,
+    )
 
 
-def _canonical(template: Template, variable: Variable, value: Value) -> Value:
-    """The value in its canonical form."""
-    try:
-        match variable.type, value:
-            case VariableType.TEXT, str():
-                return canonical_text(value)
-            case VariableType.INTEGER, int() if not isinstance(value, bool):
-                return value
-            case VariableType.DOCUMENTS, [*items]:
-                return tuple(_document(item) for item in items)
-            case VariableType.MESSAGES, [*items]:
-                return tuple(_message(item) for item in items)
-    except ValueError as error:
-        raise UnstableValueError(template.reference, variable.name, str(error)) from error
-    problem = f"must be {variable.type.value}, not {type(value).__name__}"
-    raise UnstableValueError(template.reference, variable.name, problem)
-
-
-def _document(item: PromptDocument | Message) -> PromptDocument:
-    if not isinstance(item, PromptDocument):
-        raise ValueError("must hold documents only")
-    return PromptDocument(name=canonical_text(item.name), text=canonical_text(item.text))
-
-
-def _message(item: PromptDocument | Message) -> Message:
-    if not isinstance(item, Message):
-        raise ValueError("must hold messages only")
-    return Message(role=item.role, content=canonical_text(item.content))
+def _expanded(segment: Segment, conversation: tuple[Message, ...], message: int) -> RenderedSegment:
+    return RenderedSegment(
+        id=segment.id,
+        role="",
+        volatility=segment.volatility,
+        text="",
+        message=message,
+        expanded=conversation,
+    )

@@ -1,9 +1,12 @@
 """The values of prompt building: volatility, segments, messages, prompts."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import blake2b
+from itertools import groupby
+from operator import attrgetter
 
 _DIGEST_BYTES = 16
 
@@ -24,11 +27,46 @@ class Volatility(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call that the model made; `arguments` is JSON text, byte for byte as first seen."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One chat message; `content` is text."""
+    """One chat message; `content` is text.
+
+    An answer may hold `tool_calls` and `reasoning`; a tool's result names its call in
+    `tool_call_id` and perhaps the tool in `name`.
+    """
 
     role: str
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    reasoning: str | None = None
+
+    @property
+    def spelled(self) -> str:
+        """All of it in one text: equal texts, equal messages."""
+        calls = [[call.id, call.name, call.arguments] for call in self.tool_calls]
+        optional = [self.tool_call_id, self.name, self.reasoning]
+        return json.dumps([self.role, self.content, calls, *optional])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool that the model may call; `json` is the canonical text of OpenAI's whole tool object.
+
+    `prompts.canonical_tools` makes them.
+    """
+
+    name: str
+    json: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +81,9 @@ class PromptDocument:
 class RenderedSegment:
     """A segment with its variables filled in.
 
-    `message` is the index of the message that the text belongs to.
+    `message` is the index of the message that the text belongs to. A segment that expands a
+    conversation has no text and role of its own but whole messages in `expanded`; `message` is then
+    the index of the first of them.
     """
 
     id: str
@@ -51,25 +91,34 @@ class RenderedSegment:
     volatility: Volatility
     text: str
     message: int
+    expanded: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One rendered template: what is sent, before the model's chat template wraps it."""
+    """One rendered template: what is sent, before the model's chat template wraps it.
+
+    `tools` are in order of their names. Chat templates put them before or into the first message,
+    so that they change as seldom as `tools_volatility` says.
+    """
 
     template: str
     segments: tuple[RenderedSegment, ...]
+    tools: tuple[Tool, ...] = ()
+    tools_volatility: Volatility = Volatility.STATIC
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Neighbouring segments of one message, joined."""
-        count = self.segments[-1].message + 1 if self.segments else 0
-        parts: list[list[RenderedSegment]] = [[] for _ in range(count)]
-        for segment in self.segments:
-            parts[segment.message].append(segment)
-        return tuple(
-            Message(role=part[0].role, content="".join(s.text for s in part)) for part in parts
-        )
+        """Neighbouring segments of one message, joined; expanded messages as they are."""
+        messages: list[Message] = []
+        for _, group in groupby(self.segments, key=attrgetter("message")):
+            first, *others = group
+            if first.expanded:
+                messages += first.expanded
+            else:
+                content = "".join([first.text, *(other.text for other in others)])
+                messages.append(Message(role=first.role, content=content))
+        return tuple(messages)
 
     @property
     def scaffold(self) -> tuple[RenderedSegment, ...]:
@@ -83,12 +132,20 @@ class Prompt:
 
     @property
     def fingerprint(self) -> str:
-        """Hex digest of the scaffold's roles and bytes: equal fingerprints, equal scaffold."""
+        """Hex digest of the scaffold's roles and bytes, and of the tools where they are static.
+
+        Equal fingerprints, equal scaffold.
+        """
         digest = blake2b(digest_size=_DIGEST_BYTES)
+        if self.tools_volatility is Volatility.STATIC:
+            # Canonical JSON holds no line end, so that none can be mistaken for another's.
+            digest.update("".join([f"{tool.json}\n" for tool in self.tools]).encode())
         for segment in self.scaffold:
             text = segment.text.encode()
             digest.update(f"{segment.message}\0{segment.role}\0{len(text)}\0".encode())
             digest.update(text)
+            for message in segment.expanded:
+                digest.update(message.spelled.encode())
         return digest.hexdigest()
 
 

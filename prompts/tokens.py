@@ -1,114 +1,147 @@
 """Prompts to token ids, with the model's own tokenizer, exactly as the engine would.
 
-The text between two special tokens is encoded in one go, so that merges over the seams of segments
-come out as they would for the whole text. Only the chat template's own words may spell special
-tokens; in text from users, tools and documents the same characters are plain text.
+The text between two control tokens is encoded as if in one go, so that merges over the seams of
+segments come out as they would for the whole text; what was encoded before is not encoded again.
+Only the chat template's own words may spell control tokens; in text from users, tools and documents
+the same characters are plain text.
 """
 
 import json
-import re
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import tokenizers
+from tokenizers import processors
 
 from prompts.chat_template import ChatTemplate, Piece
 from prompts.errors import TokenizerNotFoundError
-from prompts.segments import Prompt, RenderedSegment, SegmentTokens, TokenizedPrompt
+from prompts.segments import Message, Prompt, SegmentTokens, TokenizedPrompt, Tool
+from prompts.token_cache import DEFAULT_CAPACITY_TOKENS, TokenCache
+from prompts.token_places import segment_characters
+from prompts.token_spans import ControlTokens
 
 _DIGEST_BYTES = 16
 _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token")
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """Part of the text that is encoded in one go; `special` holds the id of a special token."""
+class ControlPlace(NamedTuple):
+    """A control token of the chat template: its first character, and its index in the ids."""
 
     text: str
-    special: int | None = None
+    character: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPieces:
+    """Token ids of a rendered chat. Tokens `indices[i]` and later start at `characters[i]`."""
+
+    token_ids: list[int] = field(default_factory=list)
+    characters: list[int] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
+    controls: list[ControlPlace] = field(default_factory=list)
+
+    def index_at(self, character: int) -> int:
+        """Index of the first token that starts at or after a character of the text."""
+        return self.indices[bisect_left(self.characters, character)]
 
 
 class PromptTokenizer:
-    """A model's tokenizer together with its chat template.
+    """A model's tokenizer together with its chat template. Threads may share one."""
 
-    Threads may share one: nothing is changed after it is made.
-    """
-
-    def __init__(self, encoder: tokenizers.Tokenizer, chat: ChatTemplate, identity: str) -> None:
-        """`encoder` must have `encode_special_tokens` set, as `load_tokenizer` does.
+    def __init__(
+        self,
+        encoder: tokenizers.Tokenizer,
+        chat: ChatTemplate,
+        identity: str,
+        *,
+        cache_tokens: int = DEFAULT_CAPACITY_TOKENS,
+    ) -> None:
+        """Takes the encoder over and changes how it treats control tokens.
 
         `identity` is a digest of the tokenizer and the chat template.
         """
         self.identity = identity
         self.chat = chat
-        self._encoder = encoder
-        self._special = {
-            token.content: token_id
-            for token_id, token in encoder.get_added_tokens_decoder().items()
-            if token.special
-        }
-        longest_first = sorted(self._special, key=len, reverse=True)
-        alternatives = "|".join(re.escape(token) for token in longest_first)
-        self._pattern = re.compile(f"({alternatives})") if alternatives else None
+        self.control = ControlTokens(encoder, chat.source)
+        _make_plain(encoder, self.control.soft)
+        self.encoder = encoder
+        self.cache = TokenCache(encoder, capacity_tokens=cache_tokens)
 
     def count(self, text: str) -> int:
         """Tokens of a text by itself, no special token added."""
-        return len(self._encoder.encode(text, add_special_tokens=False).ids)
+        return len(self.encoder.encode(text, add_special_tokens=False).ids)
 
-    def special_in(self, text: str) -> str | None:
-        """The first special token that a text spells, if any."""
-        found = self._pattern.search(text) if self._pattern else None
-        return found.group() if found else None
+    def spelling(self, token_id: int) -> str | None:
+        """A token as its vocabulary spells it; None where there is no such token."""
+        spelled: str | None = self.encoder.id_to_token(token_id)
+        return spelled
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of the ids, control tokens spelled out."""
+        text: str = self.encoder.decode(list(token_ids), skip_special_tokens=False)
+        return text
+
+    def special_in(self, text: str, *, of_model: bool = False) -> str | None:
+        """The first control token that a text spells, if any.
+
+        In a text `of_model`, tokens that aren't marked special don't count.
+        """
+        return self.control.first_in(text, of_model=of_model)
 
     def tokenize(self, prompt: Prompt) -> TokenizedPrompt:
         """The ids that the engine gets, and where each segment lies in them.
 
         Raises:
-            ChatTemplateError: the chat template hides which text is its own.
+            ChatTemplateError: the chat template refuses the messages, or hides which text is its
+                own.
         """
-        pieces = self.chat.pieces(prompt.messages)
-        token_ids, starts = self._encode(self._spans(pieces))
-        ranges = []
-        for segment, start, stop in _segment_characters(prompt, pieces):
-            first, last = _first_at(starts, start), _first_at(starts, stop)
-            ranges.append(SegmentTokens(segment=segment, start=first, stop=last))
-        return TokenizedPrompt(prompt=prompt, token_ids=tuple(token_ids), ranges=tuple(ranges))
+        messages = prompt.messages
+        pieces = self.chat.pieces(messages, prompt.tools)
+        places = segment_characters(prompt, pieces)
+        cuts = {place for _, start, stop in places for place in (start, stop)}
+        encoded = self.encode_pieces(pieces, messages, cuts)
+        ranges = tuple(
+            SegmentTokens(
+                segment=segment, start=encoded.index_at(start), stop=encoded.index_at(stop)
+            )
+            for segment, start, stop in places
+        )
+        return TokenizedPrompt(prompt=prompt, token_ids=tuple(encoded.token_ids), ranges=ranges)
 
-    def _spans(self, pieces: list[Piece]) -> list[_Span]:
-        spans: list[_Span] = []
-        plain = ""
-        for piece in pieces:
-            if piece.message is not None or self._pattern is None:
-                plain += piece.text
-                continue
-            # re.split with one group alternates: text, special token, text, …
-            for position, part in enumerate(self._pattern.split(piece.text)):
-                if position % 2 == 0:
-                    plain += part
-                    continue
-                if plain:
-                    spans.append(_Span(plain))
-                spans.append(_Span(part, self._special[part]))
-                plain = ""
-        return [*spans, _Span(plain)] if plain else spans
+    def encode_messages(
+        self, messages: Sequence[Message], tools: tuple[Tool, ...] = ()
+    ) -> tuple[int, ...]:
+        """The ids of messages that no template made.
 
-    def _encode(self, spans: list[_Span]) -> tuple[list[int], list[int]]:
-        """Token ids, and for each the character of the whole text at which it starts."""
-        token_ids: list[int] = []
-        starts: list[int] = []
-        position = 0
-        for span in spans:
-            if span.special is not None:
-                token_ids.append(span.special)
-                starts.append(position)
+        Raises:
+            ChatTemplateError: as for `tokenize`.
+        """
+        return tuple(self.encode_pieces(self.chat.pieces(messages, tools), messages).token_ids)
+
+    def encode_pieces(
+        self, pieces: Sequence[Piece], messages: Sequence[Message], cuts: Iterable[int] = ()
+    ) -> EncodedPieces:
+        """Ids of a rendered chat, or of the end of one; places are exact at `cuts`."""
+        made = EncodedPieces()
+        ids, indices = made.token_ids, made.indices
+        for parts, starts, control in self.control.spans(pieces, messages, cuts):
+            made.characters.extend(starts)
+            first = len(ids)
+            if control is not None:
+                made.controls.append(ControlPlace(parts[0], starts[0], first))
+                indices.append(first)
+                ids.append(control)
             else:
-                encoding = self._encoder.encode(span.text, add_special_tokens=False)
-                token_ids.extend(encoding.ids)
-                starts.extend(position + start for start, _ in encoding.offsets)
-            position += len(span.text)
-        return token_ids, starts
+                encoded = self.cache.encode(parts)
+                indices.extend([first + seam for seam in encoded.seams])
+                ids.extend(encoded.ids)
+        made.indices.append(len(made.token_ids))
+        return made
 
 
 def load_tokenizer(folder: Path) -> PromptTokenizer:
@@ -125,12 +158,29 @@ def load_tokenizer(folder: Path) -> PromptTokenizer:
     config = json.loads(config_path.read_text("utf-8")) if config_path.is_file() else {}
     source = _chat_template_source(folder, config)
     encoder = tokenizers.Tokenizer.from_file(str(path))
-    encoder.encode_special_tokens = True
-    encoder.no_truncation()
-    encoder.no_padding()
     digest = blake2b(path.read_bytes(), digest_size=_DIGEST_BYTES)
     digest.update(source.encode())
     return PromptTokenizer(encoder, ChatTemplate(source, _named_tokens(config)), digest.hexdigest())
+
+
+def _make_plain(encoder: tokenizers.Tokenizer, soft: Iterable[str]) -> None:
+    """Text that spells a control token is text to this encoder, and offsets are not trimmed."""
+    known = {token.content: token for token in encoder.get_added_tokens_decoder().values()}
+    for content in sorted(soft):
+        token = known[content]
+        marked = tokenizers.AddedToken(
+            content,
+            special=True,
+            normalized=token.normalized,
+            lstrip=token.lstrip,
+            rstrip=token.rstrip,
+            single_word=token.single_word,
+        )
+        encoder.add_special_tokens([marked])
+    encoder.encode_special_tokens = True
+    encoder.post_processor = processors.ByteLevel(trim_offsets=False)
+    encoder.no_truncation()
+    encoder.no_padding()
 
 
 def _chat_template_source(folder: Path, config: dict[str, object]) -> str:
@@ -157,29 +207,3 @@ def _named_tokens(config: dict[str, object]) -> dict[str, str]:
             case {"content": str() as token}:
                 named[name] = token
     return named
-
-
-def _segment_characters(
-    prompt: Prompt, pieces: list[Piece]
-) -> list[tuple[RenderedSegment, int, int]]:
-    """Each segment with the characters `start <= i < stop` it takes in the whole text."""
-    message_starts: dict[int, int] = {}
-    position = 0
-    for piece in pieces:
-        if piece.message is not None:
-            message_starts[piece.message] = position
-        position += len(piece.text)
-    located = []
-    for segment in prompt.segments:
-        start = message_starts[segment.message]
-        message_starts[segment.message] = stop = start + len(segment.text)
-        located.append((segment, start, stop))
-    return located
-
-
-def _first_at(starts: list[int], character: int) -> int:
-    """Index of the first token that starts at or after a character.
-
-    Tokens of one multi-byte character share its start, so `starts` never falls.
-    """
-    return bisect_left(starts, character)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from app.stack.deploy_files import find_deploy_files
@@ -23,8 +24,13 @@ from app.stack.ports import free_ports
 from app.stack.settings import EngineOptions, StackSettings
 from app.stack.stack import RunningStack, engine_plan, start_stack
 from cache.tiers import TierSettings
+from tests.tokenizer_packages import RealTokenizers
 
 TINY_POOL_TOKENS = 12_000
+
+# How long one example takes says more about the machine's load than about the code.
+hypothesis.settings.register_profile("foreword", deadline=None)
+hypothesis.settings.load_profile("foreword")
 
 
 def pytest_configure() -> None:
@@ -59,6 +65,12 @@ def engine_cache() -> Path:
     if folder is None:
         pytest.fail("FOREWORD_TEST_CACHE is not set: run the engine's tests by `make test`")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def real_tokenizers(engine_cache: Path) -> RealTokenizers:
+    """Tokenizers and chat templates of well-known models, each loaded when it is asked for."""
+    return RealTokenizers(engine_cache)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,19 @@ CHATML = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
+# The same text, and tools and their calls.
+CHATML_TOOLS = (
+    "{% if tools %}<|im_start|>tools\n{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}"
+    "<|im_end|>\n{% endif %}"
+    "{% for message in messages %}"
+    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "{% for call in message['tool_calls'] or [] %}"
+    "\n{{ call['function']['name'] }} {{ call['function']['arguments'] | tojson }}"
+    "{% endfor %}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
 _CORPUS = (
     "The ferry leaves at nine and comes back at noon. The lighthouse is open from ten to five.",
     "You answer questions from the documents below. Name the document you used in brackets.",

@@ -1,1 +1,1 @@
-"""The commands that talk to a running gateway over HTTP."""
+"""The commands: some talk to a running gateway over HTTP, the others work on files alone."""

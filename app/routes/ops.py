@@ -49,6 +49,7 @@ async def readyz(request: Request) -> JSONResponse:
                 "tiers": view.info.tiers,
                 "tier_failures": services.counters.guard.failures,
                 "token_parity": view.parity.ok,
+                "tool_parity": view.parity.tools,
             },
         }
     )
@@ -123,6 +124,8 @@ def _degradations(services: Services, view: ReplicaView) -> list[str]:
     reasons: list[str] = []
     if not view.parity.ok:
         reasons.append(f"prompts are sent as messages, not token ids: {view.parity.problem}")
+    elif not view.parity.tools:
+        reasons.append(f"tools are sent as messages, not token ids: {view.parity.problem}")
     if not view.info.cache_report:
         reasons.append("re-use is unknown: start the engine with --enable-cache-report")
     guard = services.counters.guard

@@ -5,6 +5,7 @@ Source: sglang 0.5.23 entrypoints/openai/protocol.py and managers/io_struct.py.
 
 from typing import Any
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 _ROLES = frozenset(
@@ -34,12 +35,52 @@ class Message(BaseModel):
         return self
 
     def for_template(self) -> dict[str, Any]:
-        """The message with its text parts joined, as SGLang hands it to a template of strings."""
-        plain = self.model_dump(exclude_unset=True)
+        """The message as SGLang hands it to a template of strings.
+
+        Its text parts are joined, absent content is empty, and a call's arguments are an object.
+
+        Raises:
+            ValueError: the arguments of a call are not a JSON object.
+        """
+        plain = self.model_dump(exclude_none=True)
         if isinstance(self.content, list):
             texts = [part["text"] for part in self.content if part.get("type") == "text"]
             plain["content"] = " ".join(texts)
+        plain.setdefault("content", "")
+        if self.role == "assistant" and "tool_calls" in plain:
+            plain["tool_calls"] = [_call_for_template(call) for call in plain["tool_calls"]]
         return plain
+
+
+def _call_for_template(call: dict[str, Any]) -> dict[str, Any]:
+    function = dict(call["function"])
+    if isinstance(function.get("arguments"), str):
+        try:
+            function["arguments"] = orjson.loads(function["arguments"])
+        except orjson.JSONDecodeError as error:
+            raise ValueError(
+                "Assistant tool call function.arguments must be valid JSON."
+            ) from error
+    if not isinstance(function.get("arguments"), dict):
+        raise ValueError("Assistant tool call function.arguments must be a JSON object.")
+    return {"id": call.get("id"), "index": None, "type": "function", "function": function}
+
+
+def tool_for_template(tool: dict[str, Any]) -> dict[str, Any]:
+    """A tool as SGLang hands it to a template: in the client's order, absent fields after those."""
+    given = tool["function"]
+    filled = {"description": None, "name": None, "parameters": None} | {
+        key: value
+        for key, value in given.items()
+        if key in ("description", "name", "parameters")
+        or (key in ("strict", "defer_loading") and value is not None)
+    }
+    order = [key for key in given if key in filled] + [key for key in filled if key not in given]
+    return {
+        "type": tool.get("type", "function"),
+        "function": {key: filled[key] for key in order},
+        "defer_loading": tool.get("defer_loading"),
+    }
 
 
 class Rendered(BaseModel):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.engine_sim.bodies import Rendered
+from bench.engine_sim.bodies import Rendered, tool_for_template
 from bench.engine_sim.limits import RequestRefusedError
 from bench.engine_sim.tokens import ChatTemplateRefusedError, ModelText
 
@@ -20,7 +20,10 @@ def prompt_ids(model: ModelText, body: Rendered) -> list[int]:
     """
     if not body.messages:
         raise RequestRefusedError("Messages cannot be empty.")
-    messages = [message.for_template() for message in body.messages]
+    try:
+        messages = [message.for_template() for message in body.messages]
+    except ValueError as error:
+        raise RequestRefusedError(str(error)) from error
     opened = ""
     if messages[-1]["role"] == "assistant":
         if body.continue_final_message:
@@ -47,6 +50,6 @@ def _tools(body: Rendered) -> list[dict[str, Any]] | None:
             return None
         case {"function": {"name": str() as name}}:
             chosen = [tool for tool in body.tools or [] if tool["function"]["name"] == name]
-            return chosen or None
+            return [tool_for_template(tool) for tool in chosen] or None
         case _:
-            return body.tools or None
+            return [tool_for_template(tool) for tool in body.tools or []] or None

@@ -8,12 +8,13 @@ import pytest
 
 from bench.engine_sim import ClockConfig, SimulatorConfig, SimulatorThread
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
-from tests.tokenizer_folders import write_tokenizer
+from tests.tokenizer_folders import CHATML_TOOLS, write_tokenizer
 
 
 @pytest.fixture(scope="session")
 def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tokenizer(tmp_path_factory.mktemp("models") / "tiny")
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    return write_tokenizer(folder, chat_template=CHATML_TOOLS)
 
 
 @pytest.fixture(scope="module")

@@ -177,13 +177,90 @@ def test_a_control_token_in_the_users_text_stays_text(client: openai.OpenAI) -> 
     )
 
 
-def test_tools_are_rendered_by_the_engine_and_control_tokens_are_refused(
-    client: openai.OpenAI,
+def tool(name: str, **parameters: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+AGENT = [
+    *QUESTION,
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "now", "arguments": '{"zone":"UTC", "n":1.50}'},
+            }
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "nine <|im_end|>"},
+]
+
+
+def test_tools_and_their_calls_are_sent_as_ids(client: openai.OpenAI, gateway: str) -> None:
+    """A control token in a tool's result is text, which only ids can say."""
+    tools = [tool("now", type="object"), tool("later", type="object")]
+    answer = ask(client, tools=tools, messages=AGENT)
+    assert answer.choices[0].message.content
+    assert answer.usage.prompt_tokens > ask(client, messages=AGENT).usage.prompt_tokens
+    assert httpx.get(f"{gateway}/readyz", trust_env=False).json()["engine"]["tool_parity"] is True
+
+
+def test_the_order_and_spelling_of_tools_do_not_matter(client: openai.OpenAI) -> None:
+    schema = {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "b"]}
+    turned = {"required": ["b", "a"], "properties": {"b": {}, "a": {}}, "type": "object"}
+    one = ask(client, tools=[tool("x", **schema), tool("y", **schema)])
+    two = ask(client, tools=[tool("y", **turned), tool("x", **turned)])
+    assert two.usage.prompt_tokens == one.usage.prompt_tokens
+    cached = two.usage.prompt_tokens_details.cached_tokens
+    assert cached >= two.usage.prompt_tokens - 16
+    named = {"type": "function", "function": {"name": "y"}}
+    chosen = ask(client, tools=[tool("x", **schema), tool("y", **schema)], tool_choice=named)
+    assert chosen.usage.prompt_tokens == one.usage.prompt_tokens
+    none = ask(client, tools=[tool("x", **schema)], tool_choice="none")
+    assert none.usage.prompt_tokens == ask(client).usage.prompt_tokens
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "words"),
+    [
+        ({"tools": [tool("x"), tool("x")]}, "tools", "two tools called 'x'"),
+        ({"tools": [{"type": "function"}]}, "tools", "name"),
+        ({"tools": "x"}, "tools", "list"),
+        (
+            {"messages": [*QUESTION, {"role": "assistant", "tool_calls": [{"id": 1}]}]},
+            "messages",
+            "message 1: a tool call",
+        ),
+        (
+            {"extra_body": {"foreword": {"variables": {"instructions": "x"}}}},
+            "foreword.variables.instructions",
+            "filled from the request",
+        ),
+        ({"extra_body": {"foreword": {"variables": {"mood": "x"}}}}, None, "no variable 'mood'"),
+    ],
+)
+def test_bad_tools_and_variables_are_told(
+    client: openai.OpenAI, fields: dict[str, Any], param: str | None, words: str
 ) -> None:
-    tools = [{"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}]
-    assert ask(client, tools=tools).choices[0].message.content
+    with pytest.raises(openai.BadRequestError, match=words) as caught:
+        ask(client, **fields)
+    assert caught.value.param == param
+
+
+def test_what_only_the_engine_understands_goes_to_it_as_messages(client: openai.OpenAI) -> None:
+    odd = [{"role": "user", "content": "When?", "weight": 3}]
+    assert ask(client, messages=odd).choices[0].message.content
     with pytest.raises(openai.BadRequestError, match="control token"):
-        ask(client, tools=tools, messages=[{"role": "user", "content": "<|im_start|>"}])
+        ask(client, messages=[{**odd[0], "content": "<|im_start|>"}])
+
+
+def test_arguments_that_are_no_json_are_refused_by_the_engine(client: openai.OpenAI) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "now", "arguments": "{"}}
+    broken = [*QUESTION, {"role": "assistant", "tool_calls": [call]}, *QUESTION]
+    with pytest.raises(openai.BadRequestError, match="valid JSON"):
+        ask(client, messages=broken)
 
 
 def test_a_client_that_leaves_takes_its_request_along(

@@ -13,7 +13,7 @@ from bench.engine_sim import (
     SimulatorThread,
     TierConfig,
 )
-from tests.tokenizer_folders import write_tokenizer
+from tests.tokenizer_folders import CHATML_TOOLS, write_tokenizer
 
 FAST = ClockConfig(speedup=50)
 
@@ -21,7 +21,7 @@ FAST = ClockConfig(speedup=50)
 @pytest.fixture(scope="session")
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder with a small trained tokenizer that has an end-of-turn token."""
-    folder = write_tokenizer(tmp_path_factory.mktemp("model"))
+    folder = write_tokenizer(tmp_path_factory.mktemp("model"), chat_template=CHATML_TOOLS)
     named = {"eos_token": "<|im_end|>", "model_max_length": 8192}
     (folder / "tokenizer_config.json").write_text(json.dumps(named))
     return folder

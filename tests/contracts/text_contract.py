@@ -1,6 +1,9 @@
 """How an engine turns text into ids."""
 
-from prompts import Message, load_tokenizer
+import orjson
+
+from prompts import Message, canonical_tools, load_tokenizer
+from prompts.plain_values import plain_message
 from tests.contracts.client import Client, Contract
 
 
@@ -20,6 +23,38 @@ class TokenContract(Contract):
         plain = {"prompt": text, "add_special_tokens": False}
         assert answer["tokens"] == client.post("/tokenize", plain).json()["tokens"]
         assert answer["count"] == len(answer["tokens"])
+
+    def test_tools_and_calls_are_tokenized_as_they_are_rendered_locally(
+        self, client: Client
+    ) -> None:
+        """Whatever order and spelling a client gave them, once they are canonical."""
+        local = load_tokenizer(client.engine.model_path)
+        schema = {
+            "type": "object",
+            "required": ["who", "n"],
+            "properties": {"who": {"enum": ["é"]}},
+        }
+        tools = [
+            {"type": "function", "function": {"name": "price", "parameters": schema}},
+            {"type": "function", "function": {"name": "now", "strict": True, "description": "<"}},
+        ]
+        call = {"name": "price", "arguments": '{"who": "\\u00e9", "n":1.50, "all": [1e3, null]}'}
+        messages = [
+            {"role": "system", "content": "Use the tools."},
+            {"role": "user", "content": "What does it cost?"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "name": "price", "content": '{"p": 6.250}'},
+        ]
+        ours = local.encode_messages([plain_message(m) for m in messages], canonical_tools(tools))
+        sent = [orjson.loads(tool.json) for tool in canonical_tools(tools)]
+        answer = client.post("/v1/tokenize", {"messages": messages, "tools": sent}).json()
+        assert tuple(answer["tokens"]) == ours
+        bare = client.post("/v1/tokenize", {"messages": messages}).json()
+        assert tuple(bare["tokens"]) == local.encode_messages([plain_message(m) for m in messages])
 
     def test_usage_counts_the_tokens_that_tokenize_names(self, client: Client) -> None:
         text = "What does it cost?"

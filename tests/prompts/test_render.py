@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -14,12 +16,14 @@ from prompts import (
     PromptDocument,
     PromptError,
     Template,
+    Volatility,
     load_templates,
     parse_template,
     render,
     shipped_templates,
 )
 from prompts.errors import MissingVariableError, UnknownVariableError, UnstableValueError
+from prompts.values import Value
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
@@ -113,17 +117,128 @@ def test_values_are_checked_against_what_is_declared() -> None:
 def test_nothing_outside_can_be_reached(source: str) -> None:
     segment = f'id: a, role: user, volatility: turn, text: "{source}"'
     variables = "{x: {type: text, volatility: turn}}"
-    with pytest.raises(PromptError, match=r"can't be rendered|No filter named 'attr'"):
+    with pytest.raises(PromptError, match=r"can't be rendered|no filter is called 'attr'"):
         render(template(segment, variables=variables), {"x": "value"})
 
 
+EVERYTHING = """\
+name: everything
+version: 1
+tools: tools
+variables:
+  tools: {type: tools, volatility: static}
+  tenant: {type: json, volatility: tenant}
+  price: {type: number, format: ",.2f", volatility: tenant}
+  documents: {type: documents, volatility: collection}
+  started: {type: date, format: "Weekday, D Month YYYY", volatility: session}
+  history: {type: messages, volatility: session}
+  count: {type: integer, volatility: turn}
+  question: {type: text, volatility: turn}
+segments:
+  - {id: rules, role: system, volatility: static, text: "Be kind.\\n"}
+  - {id: tenant, role: system, volatility: tenant, text: "{{ tenant|json }} {{ price }}"}
+  - id: keys
+    role: system
+    volatility: tenant
+    text: "{% for k, v in tenant.items() %}{{ k }}{% endfor %}"
+  - id: documents
+    role: system
+    volatility: collection
+    text: "{% for d in documents %}{{ d.name }}{{ d.text }}{% endfor %}"
+  - {id: started, role: system, volatility: session, text: "Since {{ started }}."}
+  - {id: history, volatility: session, messages: history}
+  - {id: question, role: user, volatility: turn, text: "{{ question }} ({{ count }})"}
+"""
+everything = parse_template(Path("everything.yaml"), EVERYTHING.encode())
+
+
+def tool(name: str, keys: list[str]) -> dict[str, object]:
+    properties = {key: {"type": "string"} for key in keys}
+    parameters = {"type": "object", "properties": properties, "required": keys}
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+names = st.lists(st.text("abcd\u00e9", min_size=1, max_size=3), unique=True, max_size=5)
+
+
+@given(keys=names, random=st.randoms(), question=texts, said=texts, number=st.floats(-1e9, 1e9))
+def test_the_order_in_which_the_caller_gives_things_does_not_matter(
+    keys: list[str], random: Random, question: str, said: str, number: float
+) -> None:
+    def values() -> dict[str, Value]:
+        random.shuffle(keys)
+        given: list[tuple[str, Value]] = [
+            ("tools", [tool(key, random.sample(keys, len(keys))) for key in keys]),
+            ("tenant", {k: dict.fromkeys(random.sample(keys, len(keys)), number) for k in keys}),
+            ("price", number),
+            ("documents", [PromptDocument(name="a", text=said)]),
+            ("started", "2026-11-03"),
+            ("history", [Message(role="user", content=said)]),
+            ("count", 3),
+            ("question", question),
+        ]
+        random.shuffle(given)
+        return dict(given)
+
+    one, two = render(everything, values()), render(everything, values())
+    assert one == two
+    assert one.fingerprint == two.fingerprint
+
+
+@pytest.mark.parametrize("level", list(Volatility)[1:])
+@given(text=texts, other=texts)
+def test_what_changes_late_leaves_all_before_it_as_it_was(
+    level: Volatility, text: str, other: str
+) -> None:
+    def values(text: str, at_least: Volatility) -> dict[str, Value]:
+        fresh = {
+            name: text if variable.volatility >= at_least else "fixed"
+            for name, variable in everything.variables.items()
+        }
+        return {
+            "tools": [tool("t", ["a"])],
+            "tenant": {fresh["tenant"]: fresh["tenant"]},
+            "price": len(fresh["price"]),
+            "documents": [PromptDocument(name="d", text=fresh["documents"])],
+            "started": date(2026, 1, 1 + len(fresh["started"]) % 28),
+            "history": [Message(role="user", content=fresh["history"])],
+            "count": len(fresh["count"]),
+            "question": fresh["question"],
+        }
+
+    one, two = (render(everything, values(each, level)) for each in (text, other))
+    kept = [[s for s in made.segments if s.volatility < level] for made in (one, two)]
+    assert kept[0] == kept[1]
+    assert one.segments[: len(kept[0])] == tuple(kept[0])
+    assert (one.tools, one.fingerprint) == (two.tools, two.fingerprint)
+
+
 _SCRIPT = """
-import sys
-from prompts import PromptDocument, load_templates, render, shipped_templates
-template = load_templates(shipped_templates()).find("docqa")
-documents = [PromptDocument(name=n, text="I\\u0307stanbul") for n in ("b", "a")]
-prompt = render(template, {"question": "why?", "documents": documents})
-sys.stdout.write(prompt.fingerprint + repr(prompt.messages))
+import locale, sys, time
+from pathlib import Path
+from prompts import Message, PromptDocument, parse_template, render
+from prompts import load_templates, shipped_templates
+locale.setlocale(locale.LC_ALL, "")
+time.tzset()
+# The order of this set follows PYTHONHASHSEED.
+keys = list({"b", "a", "c", "\u00e9", "e\u0301x"})
+function = {"parameters": {"required": keys, "properties": {k: {"type": "string"} for k in keys}}}
+values = {
+    "tools": [{"function": {"name": k, **function}} for k in keys],
+    "tenant": {k: {k: 0.1 for k in keys} for k in keys},
+    "price": 1234567.875,
+    "documents": [PromptDocument(name=n, text="I\u0307stanbul") for n in ("b", "a")],
+    "started": "2026-11-03",
+    "history": [Message(role="user", content="I\u0307")],
+    "count": 1234567,
+    "question": "why?",
+}
+everything = parse_template(Path("e.yaml"), sys.argv[1].encode())
+docqa = load_templates(shipped_templates()).find("docqa")
+for template in (everything, docqa):
+    known = {name: value for name, value in values.items() if name in template.variables}
+    prompt = render(template, known)
+    sys.stdout.write(prompt.fingerprint + repr(prompt.tools) + repr(prompt.messages))
 """
 
 
@@ -136,9 +251,10 @@ def test_the_same_bytes_in_any_process() -> None:
     ):
         env = os.environ | {
             "PYTHONHASHSEED": seed, "LC_ALL": locale, "TZ": zone, "PYTHONIOENCODING": "utf-8",
+            "PYTHONUTF8": "1",
         }  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-c", _SCRIPT], env=env, capture_output=True, check=True, timeout=60
-        )
+        command = [sys.executable, "-c", _SCRIPT, EVERYTHING]
+        done = subprocess.run(command, env=env, capture_output=True, check=True, timeout=60)
         outputs.add(done.stdout)
     assert len(outputs) == 1
+    assert b"1,234,567.88" in outputs.pop()

@@ -25,8 +25,13 @@ END_OF_MESSAGE: Final = "<|im_end|>"
 SPECIAL_TOKENS: Final = (END_OF_TEXT, START_OF_MESSAGE, END_OF_MESSAGE)
 
 CHAT_TEMPLATE: Final = (
+    "{% if tools %}<|im_start|>tools\n{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}"
+    "<|im_end|>\n{% endif %}"
     "{% for message in messages %}"
-    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "{% for call in message['tool_calls'] or [] %}"
+    "\n{{ call['function']['name'] }} {{ call['function']['arguments'] | tojson }}"
+    "{% endfor %}<|im_end|>\n"
     "{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
