@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 import jinja2
+import jinja2.compiler
+import jinja2.nodes as nodes
 import jinja2.runtime
 import jinja2.sandbox
 import jinja2.utils
@@ -55,11 +57,29 @@ RENDER_ERRORS = (
 """What the code of a template may raise, given values that it doesn't expect."""
 
 
+class _MethodCalls(jinja2.compiler.CodeGenerator):
+    """Tells `x.items()` from `x.items`: only the first is about the method."""
+
+    def visit_Call(  # noqa: N802 (Jinja's name)
+        self, node: nodes.Call, frame: jinja2.compiler.Frame, forward_caller: bool = False
+    ) -> None:
+        """As Jinja, with `()` kept behind the name that is looked up."""
+        target = node.node
+        if isinstance(target, nodes.Getattr):
+            node.node = nodes.Getattr(target.node, f"{target.attr}()", target.ctx)
+        super().visit_Call(node, frame, forward_caller=forward_caller)
+        node.node = target
+
+
 class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     """Jinja's sandbox, in which a method can be called but not printed."""
 
+    code_generator_class = _MethodCalls
+
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """A mapping's own key wins over a method of the same name."""
+        """A mapping's own key wins over a method of the same name, unless it is called."""
+        if attribute.endswith("()"):
+            return _callable_only(super().getattr(obj, attribute.removesuffix("()")))
         if isinstance(obj, dict) and attribute in obj:
             return obj[attribute]
         return _callable_only(super().getattr(obj, attribute))

@@ -4,11 +4,19 @@ The log is made as it is read: 50 templates of about 8 KB, used with Zipf's freq
 in five continuing the conversation before, five templates with a timestamp at their top. 100,000
 requests are about 875 MB. CPU time and memory include making it.
 
-    python -m bench.micro.lint_log [--requests N] [--tokenizer FOLDER] [--write FILE]
+    python -m bench.micro.lint_log [--requests N] [--tokenizer FOLDER] [--rivals FOLDER]
+
+`--rivals` is the `bin` folder of an environment with kvlint 0.1.1, cachelint 0.1.0a2 and
+promptcachelint 0.1.0. They then run on the same log, each as a process of its own. cachelint
+compares bodies and promptcachelint calls of sessions; neither models a cache or names a cause per
+template, and kvlint needs the tokenizer.
 """
 
 import random
 import resource
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -65,12 +73,12 @@ def _words(chance: random.Random, size: int) -> str:
 @click.command()
 @click.option("--requests", default=100_000, show_default=True)
 @click.option("--tokenizer", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--write", type=click.Path(path_type=Path), help="Only write the log, for others.")
-def main(requests: int, tokenizer: Path | None, write: Path | None) -> None:
-    """Make a log, diagnose it and print what that took."""
-    if write is not None:
-        with write.open("wb") as file:
-            file.writelines(log_lines(requests))
+@click.option("--rivals", type=click.Path(path_type=Path, exists=True), help="Folder of programs.")
+@click.option("--limit-s", default=120.0, show_default=True, help="Wall time for each rival.")
+def main(requests: int, tokenizer: Path | None, rivals: Path | None, limit_s: float) -> None:
+    """Make a log, diagnose it and print what that took, with --rivals also for other linters."""
+    if rivals is not None:
+        compare(requests, tokenizer, rivals, limit_s)
         return
     options = LogOptions(tokenizer=load_tokenizer(tokenizer) if tokenizer else None)
     started = time.process_time()
@@ -78,6 +86,48 @@ def main(requests: int, tokenizer: Path | None, write: Path | None) -> None:
     diagnosis = diagnose(read, options)
     cpu_s = time.process_time() - started
     click.echo(_result(diagnosis, cpu_s, read.num_bytes))
+
+
+def compare(requests: int, tokenizer: Path | None, rivals: Path, limit_s: float) -> None:
+    """Time each program as a process of its own on the same log, one after the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        bare, wrapped = Path(folder) / "bare.jsonl", Path(folder) / "wrapped.jsonl"
+        with bare.open("wb") as file, wrapped.open("wb") as other:
+            for line in log_lines(requests):
+                file.write(line)
+                other.write(b'{"provider":"openai","body":' + line.rstrip() + b"}\n")
+        ours = [sys.executable, "-m", "bench.micro.read_log", str(bare)]
+        commands = {
+            "foreword": ours,
+            "cachelint": [str(rivals / "cachelint"), "analyze", "--provider=openai", str(bare)],
+            "promptcachelint": [str(rivals / "promptcachelint"), "report", "--json", str(wrapped)],
+        }
+        if tokenizer is not None:
+            kvlint = [str(rivals / "kvlint"), "lint", f"--model={tokenizer.resolve()}", str(bare)]
+            commands |= {
+                "foreword, exact tokens": [*ours, str(tokenizer.resolve())],
+                "kvlint": kvlint,
+            }
+        click.echo(f"{requests:,} requests, {bare.stat().st_size / 1e6:,.0f} MB")
+        base_s = None
+        for name, command in commands.items():
+            cpu_s = _cpu_s(command, limit_s)
+            base_s = base_s or cpu_s
+            ratio = (
+                f"{cpu_s / base_s:6.1f} x" if cpu_s and base_s else f"no result in {limit_s:.0f} s"
+            )
+            click.echo(f"{name:<24} {cpu_s or 0:8.1f} CPU s  {ratio}")
+
+
+def _cpu_s(command: list[str], limit_s: float) -> float | None:
+    """CPU seconds of a finished process, None for one that did not finish in time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        subprocess.run(command, capture_output=True, timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 class _Counted:

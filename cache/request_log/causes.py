@@ -286,23 +286,30 @@ def _duplicate_causes(table: RequestTable, group: Group) -> Iterator[Cause]:
 
 
 def repeated_text(text: str) -> str:
-    """The passages of a text that came before in it: long runs of the same pieces."""
+    """The passages of a text that came before in it: long runs of the same pieces.
+
+    A run that overlaps its earlier copy is filler or a table, not a passage sent twice.
+    """
     pieces = [piece for piece in split_pieces(text) if piece.strip()]
     places: dict[str, list[int]] = {}
     runs: dict[int, int] = {}  # where a run's earlier copy ends -> where the run starts
     passages: list[str] = []
     for at, piece in enumerate([*pieces, ""]):
-        earlier = places.get(piece.strip(), [])
+        earlier = places.get(piece.strip(), [])[-_PLACES:]
         if not any(place - 1 in runs for place in earlier):
-            start = min(runs.values(), default=at)
-            passages += _passage(pieces[start:at])
-        runs = {place: runs.get(place - 1, at) for place in earlier[-_PLACES:]}
+            passages += _passage(pieces, runs, at)
+        runs = {place: runs.get(place - 1, at) for place in earlier}
         places.setdefault(piece.strip(), []).append(at)
     return "".join(passages)
 
 
-def _passage(pieces: list[str]) -> list[str]:
-    return pieces if sum(len(piece) for piece in pieces) >= _LEAST_DUPLICATE else []
+def _passage(pieces: list[str], runs: dict[int, int], stop: int) -> list[str]:
+    """The pieces of the longest run that ends before `stop`, if they are a passage."""
+    if not runs:
+        return []
+    last, start = min(runs.items(), key=lambda run: run[1])
+    passage = pieces[start:stop] if last < start else []
+    return passage if sum(len(piece) for piece in set(passage)) >= _LEAST_DUPLICATE else []
 
 
 def _history_causes(

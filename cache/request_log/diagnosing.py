@@ -27,7 +27,7 @@ from cache.request_log.repairs import GroupRepair
 from cache.request_log.replay import Replay, replay
 from cache.request_log.table import RequestTable
 from prompts.lint.cost import prefix_break
-from prompts.lint.findings import Confidence, Finding, PrefixBreak
+from prompts.lint.findings import Confidence, Finding, PrefixBreak, Severity
 from prompts.lint.options import LintOptions
 from prompts.lint.registry import rule
 
@@ -227,6 +227,8 @@ class _FindingWriter:
                 lines=(lines[cause.earlier], lines[cause.later]),
             ),
             place=log_place(self._analysis.table, self._options, cause.later),
+            # Whether dropped reasoning is a fault is for the model's chat template to say.
+            severity=Severity.NOTE if cause.code == "FW604" else None,
             confidence=Confidence.CONFIRMED if cause.sure else Confidence.SUSPECTED,
             cost=self._cost(cause),
         )

@@ -71,12 +71,12 @@ def _clusters(table: RequestTable, loose: LooseTexts, uses: Counter[int]) -> dic
 
 
 def _weights(table: RequestTable, loose: LooseTexts, opening: int) -> dict[int, int]:
-    """Characters of each piece with words in it."""
-    store = table.store
-    weights = {
-        loose.piece(piece): len(store.piece(piece)) for piece in store.piece_numbers(opening)
-    }
-    weights.pop(0, None)
+    """Characters of each piece with words in it, all its occurrences together."""
+    weights: dict[int, int] = {}
+    for piece in table.store.piece_numbers(opening):
+        key = loose.piece(piece)
+        if key:
+            weights[key] = weights.get(key, 0) + len(table.store.piece(piece))
     return weights
 
 

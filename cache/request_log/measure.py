@@ -17,6 +17,8 @@ from prompts.errors import ChatTemplateError
 PAGE_HASH_BYTES = 8
 BYTES_PER_TOKEN = 4
 _ANSWER = b"<|im_start|>assistant\n"
+_KEPT_BYTES = 96 << 20
+_KEPT_OVERHEAD = 400
 _EMPTY = bytes(PAGE_HASH_BYTES)
 
 
@@ -168,14 +170,23 @@ class TokenMeasure:
         self._tokenizer = tokenizer
         self._page_bytes = page_size * array("I").itemsize
         self._bytes = ByteMeasure(store, page_size=page_size)
+        # A prompt is met again in every replay that leaves it as it was.
+        self._chains: dict[LogPrompt, PageChain] = {}
+        self._room = _KEPT_BYTES
 
     def chain(self, prompt: LogPrompt) -> PageChain:
         """The prompt, up to where the answer begins."""
+        known = self._chains.get(prompt)
+        if known is not None:
+            return known
         ids = self._ids(prompt)
         if ids is None:
             self.refused += 1
-            return self._bytes.chain(prompt)
-        return self._hashed(ids)
+        chain = self._bytes.chain(prompt) if ids is None else self._hashed(ids)
+        if self._room > 0:
+            self._room -= len(chain.pages) + _KEPT_OVERHEAD
+            self._chains[prompt] = chain
+        return chain
 
     def chain_with_answer(self, prompt: LogPrompt, answer: int) -> PageChain:
         """The prompt followed by its answer."""

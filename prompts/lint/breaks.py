@@ -88,12 +88,15 @@ def _value(at: Located, looped: frozenset[Kind]) -> Break | None:
 
 
 def _is_proven(nature: Nature, cause: Kind | None) -> bool:
-    """Whether more than a name says so: a call, a loop over documents, a declaration."""
+    """Whether more than a name says so: a call, a loop over documents, a declaration.
+
+    What is declared to change at all breaks the prefix, whether or not it is what its name says.
+    """
     if cause is None or cause is Kind.CONTEXT or cause in nature.proven:
         return True
     if cause is Kind.SAMPLE and Kind.RANDOM in nature.proven:
         return True
-    return nature.declared is not None and nature.declared >= VOLATILITY[cause]
+    return nature.declared not in (None, Volatility.STATIC)
 
 
 def _cause(nature: Nature) -> Kind | None:

@@ -1,8 +1,9 @@
 """The rules' documentation: `RULES.md` and `--explain`, both made from the rules' docstrings."""
 
 import inspect
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from prompts.lint.registry import RULES
@@ -27,16 +28,41 @@ _FAMILIES = {
     "7": "Engine and tiers",
     "9": "Templates and suppressions",
 }
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w+)(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+_JSON = json.JSONDecoder()
+_OPTION = re.compile(r"([a-z-]+)=(\d+)")
+_FILE = re.compile(r"^# file: (\S+)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A code block of a rule's documentation; `faulty` says that the rule has to find it."""
+    """A code block of a rule's documentation; `faulty` says that the rule has to find it.
+
+    Blocks of `json` are the bodies of a log's requests. `options` stand behind the language
+    (`page-size=8`); `times` says how often the requests are sent, one after the other.
+    """
 
     language: str
     text: str
     faulty: bool
+    options: Mapping[str, int]
+
+    @property
+    def files(self) -> tuple[tuple[str | None, str], ...]:
+        """Name and text of each file; without a line `# file: NAME`, one without a name."""
+        first, *others = _FILE.split(self.text)
+        named = tuple(zip(others[::2], others[1::2], strict=True))
+        return named or ((None, first),)
+
+    @property
+    def requests(self) -> tuple[bytes, ...]:
+        """The lines of the log that a block of `json` stands for."""
+        bodies, position = [], 0
+        while position < len(self.text.rstrip()):
+            body, position = _JSON.raw_decode(self.text, position)
+            bodies.append(json.dumps(body).encode())
+            position += len(self.text[position:]) - len(self.text[position:].lstrip())
+        return tuple(bodies) * self.options.get("times", 1)
 
 
 def title(rule: Rule) -> str:
@@ -55,7 +81,10 @@ def examples(rule: Rule) -> Iterator[Example]:
     texts = sections(rule)
     for heading in ("Example", "Use instead"):
         for block in _BLOCK.finditer(texts[heading]):
-            yield Example(language=block.group(1), text=block.group(2), faulty=heading == "Example")
+            language, info, text = block.groups()
+            options = {name: int(value) for name, value in _OPTION.findall(info)}
+            faulty = heading == "Example"
+            yield Example(language=language, text=text, faulty=faulty, options=options)
 
 
 def explain(rule: Rule) -> str:

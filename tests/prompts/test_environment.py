@@ -4,6 +4,8 @@ import contextlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from prompts import PromptDocument, PromptError, Template, parse_template, render
 from prompts.environment import RENDER_ERRORS, template_environment
@@ -142,3 +144,17 @@ def test_no_memory_address_reaches_the_text(name: str) -> None:
             text = "{% macro m() %}{% endmacro %}{% for _ in [1] %}" + expression + "{% endfor %}"
             with contextlib.suppress(*RENDER_ERRORS):
                 assert " at 0x" not in ENVIRONMENT.from_string(text).render(VALUES)
+
+
+@given(keys=st.sets(st.sampled_from(["items", "keys", "values", "get", "a"])))
+def test_a_called_method_is_the_method_whatever_keys_a_mapping_has(keys: set[str]) -> None:
+    source = "{% for k, v in data.items() %}{{ k }}={{ v }};{% endfor %}{{ data.get('a', 'no') }}"
+    data = {key: f"<{key}>" for key in sorted(keys)}
+    printed = template_environment().from_string(source).render(data=data)
+    listed = "".join(f"{key}=<{key}>;" for key in sorted(keys))
+    assert printed == listed + ("<a>" if "a" in keys else "no")
+
+
+def test_a_mappings_own_key_wins_where_nothing_is_called() -> None:
+    template = template_environment().from_string("{% for x in order.items %}{{ x }}{% endfor %}")
+    assert template.render(order={"items": ["tea", "rope"]}) == "tearope"

@@ -171,8 +171,18 @@ def _method(
     if outcome is None:
         return None
     if outcome.changed is not None:
-        _change(function.value, outcome.changed, made, frame)
+        changed = outcome.changed
+        if frame.discarded is not node:
+            # What is taken off and used, such as a system message, isn't lost.
+            changed = _without_cut(changed, made)
+        _change(function.value, changed, made, frame)
     return outcome.result
+
+
+def _without_cut(value: Value, made: Call) -> Value:
+    if not isinstance(value, Items):
+        return value
+    return replace(value, order=value.order - made.taint(Kind.TRUNCATED))
 
 
 def _pattern_method(pattern: Pattern, name: str, made: Call) -> Value | None:

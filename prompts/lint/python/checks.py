@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 from prompts.lint.python.frame import union
 from prompts.lint.python.layout import Layout, Turn
-from prompts.lint.python.taints import CLEAN, PER_REQUEST, Kind, Taint, Taints
+from prompts.lint.python.taints import CLEAN, PER_REQUEST, Kind, Taint, Taints, has
 from prompts.lint.python.values import Constant, Items, Opaque, Part, Value, is_fixed, taints_of
-from prompts.lint.python.vocabulary import is_summary
+from prompts.lint.python.vocabulary import is_summary, is_tool_choice
 
 # Fixed text that isn't spelled out in the file counts as a sentence or two.
 _UNSEEN_LETTERS = 64
@@ -42,6 +42,8 @@ _POSITIONAL = MappingProxyType(
     }
 )  # fmt: skip
 _NEEDS_SENTENCE = frozenset({Kind.DOCUMENTS, Kind.QUESTION, Kind.TURN, Kind.SCORE})
+# A raw prompt is made of them.
+_SYSTEM_ONLY = frozenset({Kind.QUESTION, Kind.TURN})
 # In the last user turn only these are worth moving, and only before a page of fixed text.
 _IN_TAIL = frozenset({Kind.CLOCK, Kind.IDENTIFIER, Kind.USER, Kind.SAMPLE, Kind.DOCUMENTS})
 _ANYWHERE = MappingProxyType(
@@ -72,6 +74,8 @@ def _turn_faults(layout: Layout, number: int, turn: Turn, page: int) -> Iterator
         if is_question and after < page:
             continue
         for code, taint in _part_faults(part, after, is_question=is_question):
+            if layout.raw and taint.kind in _SYSTEM_ONLY:
+                continue
             yield _fault(layout, number, position, code, taint)
 
 
@@ -183,7 +187,11 @@ def _tool_faults(layout: Layout) -> Iterator[Fault]:
 
 
 def _forks(tools: Value) -> Taints:
-    return union(item.forks for item in tools.items) if isinstance(tools, Items) else CLEAN
+    """Conditions on tools of one's own; tools that come with the request are the client's."""
+    if not isinstance(tools, Items):
+        return CLEAN
+    own = (item for item in tools.items if not has(taints_of(item.value), *PER_REQUEST))
+    return union(item.forks for item in own)
 
 
 def _is_choice(tools: Value, taint: Taint) -> bool:
@@ -192,7 +200,7 @@ def _is_choice(tools: Value, taint: Taint) -> bool:
         case Items():
             return taint in tools.order
         case Opaque():
-            return tools.name.endswith(")") or taint.kind is not Kind.REQUEST
+            return is_tool_choice(tools.name) or taint.kind is not Kind.REQUEST
         case _:
             return False
 

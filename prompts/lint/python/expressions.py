@@ -159,11 +159,11 @@ def truncation_of(node: ast.expr, cut: ast.Slice, frame: Frame) -> Taints:
         case ast.Slice(lower=ast.BinOp(op=ast.Sub()), upper=None):
             return span_taint(node, Kind.TRUNCATED)
         case ast.Slice(lower=ast.Name() as start, upper=None):
-            known = evaluate(start, frame)
-            negative = isinstance(known, Constant) and isinstance(known.value, int)
-            if negative:
-                return span_taint(node, Kind.TRUNCATED) if known.value < 0 else CLEAN  # type: ignore[operator, union-attr]
-            return span_taint(node, Kind.TRUNCATED, sure=False)
+            match evaluate(start, frame):
+                case Constant(value=int(position)):
+                    return span_taint(node, Kind.TRUNCATED) if position < 0 else CLEAN
+                case _:
+                    return span_taint(node, Kind.TRUNCATED, sure=False)
     return CLEAN
 
 

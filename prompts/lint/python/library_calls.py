@@ -50,7 +50,7 @@ _ROLES = MappingProxyType(
     }
 )  # fmt: skip
 _MESSAGE_CLASS = re.compile(
-    r"(System|Developer|Human|User|AI|Assistant|Tool|Function|Chat|)"
+    r"(?:ChatCompletion)?(System|Developer|Human|User|AI|Assistant|Tool|Function|Chat|)"
     r"Message(?:Param|PromptTemplate|Chunk)?(?:\.from_template)?"
 )
 _SGL_ROLES = frozenset({"system", "user", "assistant"})
@@ -78,7 +78,7 @@ def library_call(name: str, call: Call) -> Value | None:
 
 def source_call(kind: Kind, call: Call) -> Value:
     """The value of a call that is a cause by itself."""
-    taints = call.taint(kind)
+    taints = call.taint(kind, sure=kind is not Kind.TOOL_LISTING)
     if kind is Kind.LISTING or kind is Kind.TOOL_LISTING:
         return Items((Item(UNKNOWN, repeated=True),), order=taints)
     if kind is Kind.SAMPLE:
@@ -151,6 +151,11 @@ def _loads(call: Call) -> Value:
 
 def _first(call: Call) -> Value:
     return call.arguments[0] if call.arguments else UNKNOWN
+
+
+def _second(call: Call) -> Value:
+    """`filter` and `map` go through their second argument, and keep its order and its causes."""
+    return as_items(call.arguments[1]) if len(call.arguments) > 1 else UNKNOWN
 
 
 def _text(call: Call) -> Value:
@@ -303,7 +308,8 @@ _FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {
         "str": _text, "repr": _text, "len": _length, "sorted": _sorted, "list": _listed,
         "tuple": _listed, "set": _set_of, "frozenset": _set_of, "dict": _dict_of,
-        "reversed": _first, "enumerate": _enumerated, "zip": _zipped, "iter": _first,
+        "reversed": _first, "enumerate": _enumerated, "zip": _zipped, "filter": _second,
+        "map": _second, "iter": _first,
         "format": _formatted, "open": _read, "min": _picked, "max": _picked, "any": _length,
         "all": _length, "sum": _length, "int": _first, "round": _first, "float": _first,
         "bool": _length, "print": lambda _: UNKNOWN, "isinstance": lambda _: UNKNOWN,

@@ -10,7 +10,7 @@ from prompts.lint.options import LintOptions
 from prompts.lint.python.checks import Fault, faults_of
 from prompts.lint.python.layout import layout_of
 from prompts.lint.python.machine import Machine
-from prompts.lint.python.module_index import index_module, may_hold_prompts
+from prompts.lint.python.module_index import ModuleIndex, index_module, may_hold_prompts
 from prompts.lint.python.reporting import findings_of
 from prompts.lint.python.taints import Kind
 from prompts.lint.registry import rule
@@ -26,18 +26,21 @@ _STEPS_PER_FUNCTION = 8_000
 def lint_python(source: SourceFile, options: LintOptions) -> list[Finding]:
     """The findings in a Python file, in its order; suppressed ones are left out.
 
-    Code is never run. A file that Python can't parse is itself a finding (FW901).
+    Code is never run. A file that Python can't parse is itself a finding (FW901); one that is
+    nested deeper than Python's own stack has none.
     """
     try:
         tree = _parsed(source.data)
+        index = index_module(tree) if may_hold_prompts(source.data) else None
     except (SyntaxError, ValueError) as error:
         return _wanted([_unparsable(source, error)], options)
     except (RecursionError, MemoryError):
         return []
     suppressions = _suppressions(source)
     found: list[Finding] = []
-    if may_hold_prompts(source.data):
-        found = _wanted(findings_of(_faults(tree, source, options), tree, source, options), options)
+    if index is not None:
+        faults = _faults(tree, index, source, options)
+        found = _wanted(findings_of(faults, tree, source, options), options)
     return _wanted(apply_suppressions(found, suppressions), options) if suppressions else found
 
 
@@ -47,8 +50,9 @@ def _parsed(data: bytes) -> ast.Module:
         return ast.parse(data)
 
 
-def _faults(tree: ast.Module, source: SourceFile, options: LintOptions) -> list[Fault]:
-    index = index_module(tree)
+def _faults(
+    tree: ast.Module, index: ModuleIndex, source: SourceFile, options: LintOptions
+) -> list[Fault]:
     if not index.relevant and not index.module_relevant:
         return []
     budget = max(_LEAST_STEPS, _STEPS_PER_BYTE * len(source.data))

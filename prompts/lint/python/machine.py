@@ -8,10 +8,11 @@ import ast
 import builtins
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from prompts.lint.python import calls
-from prompts.lint.python.expressions import evaluate
+from prompts.lint.python.arguments import bind_arguments, bind_unknown
 from prompts.lint.python.frame import Frame, dotted, union
 from prompts.lint.python.methods import Call
 from prompts.lint.python.module_index import (
@@ -70,14 +71,14 @@ class Machine:
         """Run the module's own statements, then each function that matters."""
         self._recording = self.index.module_relevant
         frame = Frame(machine=self, variables=self.variables)
-        execute(tree.body, frame)
+        with suppress(RecursionError):
+            execute(tree.body, frame)
         self._recording = True
         for info in list(self.index.routines.values()):
             if info.index in self.index.relevant and info.owner is None:
                 self._run_root(info, {})
         for name in self.index.classes:
-            if any(info.index in self.index.relevant for info in self.index.methods[name]):
-                self._run_class(name)
+            self._run_class(name)
 
     def step(self) -> bool:
         """Count one step; False once the budget is spent."""
@@ -163,7 +164,7 @@ class Machine:
         inner = self._frame_for(info, frame)
         own = {k: v for k, v in frame.variables.items() if k.startswith("self.")}
         inner.variables.update(own if info.owner == frame.owner else {})
-        self._bind(info, made, inner, bound=routine.bound or info.owner is not None)
+        bind_arguments(info, made, inner, bound=routine.bound or info.owner is not None)
         result = self._enter(info, inner)
         self._write_back(info, inner, node, frame)
         return result
@@ -176,7 +177,7 @@ class Machine:
             return routine
         inner = self._frame_for(info, frame)
         inner.variables.update(_own(frame.variables))
-        self._bind(info, Call((), (), span), inner, bound=True)
+        bind_arguments(info, Call((), (), span), inner, bound=True)
         return self._enter(info, inner)
 
     def call_method(self, receiver: Entries, name: str, made: Call, frame: Frame) -> Value | None:
@@ -187,7 +188,7 @@ class Machine:
             return None
         inner = self._frame_for(info, frame)
         inner.variables.update({f"self.{key}": value for key, value in receiver.entries})
-        self._bind(info, made, inner, bound=True)
+        bind_arguments(info, made, inner, bound=True)
         return self._enter(info, inner)
 
     def _may_enter(self, info: RoutineInfo, frame: Frame) -> bool:
@@ -201,47 +202,11 @@ class Machine:
         enclosing = self._closures.get(info.index) if info.owner is None else None
         return Frame(machine=self, variables={}, enclosing=enclosing, owner=info.owner, depth=depth)
 
-    def _bind(self, info: RoutineInfo, made: Call, inner: Frame, *, bound: bool) -> None:
-        names = [a.arg for a in (*info.node.args.posonlyargs, *info.node.args.args)]
-        if bound and not info.static and names:
-            names = names[1:]
-        self._bind_unknown(info, inner)
-        for name, value in zip(names, made.arguments, strict=False):
-            inner.variables[name] = value
-        accepted = {*names, *(a.arg for a in info.node.args.kwonlyargs)}
-        others = Entries(open=False)
-        for name, value in made.keywords:
-            if name in accepted:
-                inner.variables[name] = value
-            else:
-                others = others.put(name, value)
-        if info.node.args.kwarg is not None:
-            inner.variables[info.node.args.kwarg.arg] = others
-        given = {*names[: len(made.arguments)], *(name for name, _ in made.keywords)}
-        self._bind_defaults(info, inner, given)
-
-    def _bind_defaults(self, info: RoutineInfo, inner: Frame, given: set[str]) -> None:
-        for name, default in _defaults(info.node):
-            if name not in given:
-                inner.variables[name] = evaluate(default, inner)
-
-    def _bind_unknown(self, info: RoutineInfo, inner: Frame) -> None:
-        """Arguments that nothing is known of but their names, and the causes of their defaults."""
-        arguments = info.node.args
-        for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            inner.variables[each.arg] = Opaque(name=each.arg)
-        if arguments.vararg is not None:
-            inner.variables[arguments.vararg.arg] = Items((Item(UNKNOWN, repeated=True),))
-        if arguments.kwarg is not None:
-            inner.variables[arguments.kwarg.arg] = Entries(open=True)
-        for name, default in _defaults(info.node):
-            taints = taints_of(evaluate(default, inner))
-            if taints:
-                inner.variables[name] = Opaque(taints=taints, name=name)
-
     def _enter(self, info: RoutineInfo, inner: Frame) -> Value:
         self._active.add(info.index)
-        execute(info.node.body, inner)
+        # An expression nested hundreds deep ends the run of its function, not that of the file.
+        with suppress(RecursionError):
+            execute(info.node.body, inner)
         self._active.discard(info.index)
         return _result(inner)
 
@@ -268,7 +233,7 @@ class Machine:
         if not self._may_enter(info, frame):
             return UNKNOWN
         inner = self._frame_for(info, frame)
-        self._bind(info, made, inner, bound=True)
+        bind_arguments(info, made, inner, bound=True)
         self._enter(info, inner)
         own = {k.removeprefix("self."): v for k, v in inner.variables.items() if "self." in k}
         return Entries(tuple(own.items()), open=True, owner=name)
@@ -288,7 +253,7 @@ class Machine:
     def _run_root(self, info: RoutineInfo, own: dict[str, Value]) -> dict[str, Value]:
         """Run a function with unknown arguments; gives its variables at the end."""
         inner = self._frame_for(info, None)
-        self._bind_unknown(info, inner)
+        bind_unknown(info, inner)
         inner.variables.update(own)
         self._start_budget()
         state = _sgl_state(info.node, self)
@@ -305,7 +270,7 @@ class Machine:
         """The prompt of a function of SGLang's frontend language."""
         if not isinstance(state, Items):
             return
-        label, line = f"{info.node.name}()", info.node.lineno
+        label, line = info.node.name, info.node.lineno
         if state.items and all(isinstance(i.value, Text) for i in state.items):
             text = concatenated(i.value for i in state.items if isinstance(i.value, Text))
             self.send(SentPrompt(line=line, label=label, text=text))
@@ -329,28 +294,43 @@ class Machine:
             self.send(sent)
 
     def _run_class(self, name: str) -> None:
-        """Run the methods twice: first to learn what they leave in the object's fields."""
-        all_methods = [m for cls in self._ancestry(name) for m in self.index.methods[cls]]
-        read = set[str]()
-        for method in all_methods:
-            if method.index in self.index.relevant:
-                read |= own_fields(method.node)
-        methods = [m for m in all_methods if changed_fields(m.node) & read]
-        state = self._class_state(name)
-        first = next((m for m in all_methods if m.node.name == "__init__"), None)
+        """Run the methods that send, with what all methods leave in the object's fields."""
+        methods = self._methods_of(name)
+        sending = [m for m in methods if m.index in self.index.relevant]
+        if not sending:
+            return
         self._recording = False
-        if first is not None:
-            state |= _own(self._run_root(replace(first, owner=name), state))
-        left = dict(state)
+        made = self._made_state(name)
+        read = set[str]().union(*(own_fields(m.node) for m in methods if m in sending))
+        left = self._left_state([m for m in methods if changed_fields(m.node) & read], made)
+        self._recording = True
+        for method in sending:
+            self._run_root(method, made if method.node.name == "__init__" else left)
+
+    def _methods_of(self, name: str) -> list[RoutineInfo]:
+        """The methods of a class and of its bases here; the nearest of a name counts."""
+        found: dict[str, RoutineInfo] = {}
+        for cls in self._ancestry(name):
+            for method in self.index.methods[cls]:
+                found.setdefault(method.node.name, replace(method, owner=name))
+        return list(found.values())
+
+    def _made_state(self, name: str) -> dict[str, Value]:
+        """The fields of a new object: class variables, then what each `__init__` sets."""
+        state = self._class_state(name)
+        for cls in reversed(self._ancestry(name)):
+            maker = self.index.routines.get(f"{cls}.__init__")
+            if maker is not None:
+                state |= _own(self._run_root(replace(maker, owner=name), state))
+        return state
+
+    def _left_state(self, methods: list[RoutineInfo], made: dict[str, Value]) -> dict[str, Value]:
+        """The fields after any of the methods was called."""
+        left = dict(made)
         for method in methods:
             if method.node.name != "__init__":
-                after = _own(self._run_root(replace(method, owner=name), state))
-                left = joined(left, after, CLEAN)
-        self._recording = True
-        for method in self.index.methods[name]:
-            if method.index in self.index.relevant:
-                own = state if method.node.name == "__init__" else left
-                self._run_root(method, own)
+                left = joined(left, _own(self._run_root(method, made)), CLEAN)
+        return left
 
     def _class_state(self, name: str) -> dict[str, Value]:
         """Class variables, as the object's fields."""
@@ -365,13 +345,6 @@ class Machine:
 
 def _own(variables: dict[str, Value]) -> dict[str, Value]:
     return {name: value for name, value in variables.items() if name.startswith("self.")}
-
-
-def _defaults(node: FunctionNode) -> list[tuple[str, ast.expr]]:
-    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
-    pairs = list(zip(reversed(names), reversed(node.args.defaults), strict=False))
-    named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    return [*pairs, *((a.arg, default) for a, default in named if default is not None)]
 
 
 def _result(frame: Frame) -> Value:

@@ -1,6 +1,9 @@
 """From faults to findings: places in bytes, messages for people, fixes."""
 
 import ast
+import codecs
+import io
+import tokenize
 from collections.abc import Sequence
 
 from prompts.lint.cost import prefix_break
@@ -51,9 +54,11 @@ def _finding(fault: Fault, places: "_Places", nodes: "_Nodes", options: LintOpti
     wrong, advice = MESSAGES[fault.code]
     if advice == TO_THE_END and fault.where == "the user message":
         advice = "put it behind all text that stays the same"
-    sender = f"`{fault.label}` on line {fault.line}" if fault.label else f"line {fault.line}"
+    # A function that returns a prompt is named with parentheses: who sends it isn't known.
+    verb = "returned" if fault.label.endswith("()") else "sent"
+    sender = f"{verb} by `{fault.label}` on line {fault.line}"
     label = fault.taint.label or places.code(fault.taint.span)
-    message = f"{wrong.format(label, fault.where)} (sent by {sender}); {advice}."
+    message = f"{wrong.format(label, fault.where)} ({sender}); {advice}."
     return rule(fault.code).finding(
         message=message,
         place=places.place(fault.taint.span),
@@ -125,6 +130,7 @@ class _Places:
 
     def __init__(self, source: SourceFile) -> None:
         self._source = source
+        self._encoding, _ = tokenize.detect_encoding(io.BytesIO(source.data).readline)
 
     def place(self, span: Span) -> Place:
         return self._source.place(
@@ -149,8 +155,19 @@ class _Places:
         starts = self._source.line_starts
         if line > len(starts):
             return len(self._source.data)
-        mark = 3 if line == 1 and self._source.data.startswith(b"\xef\xbb\xbf") else 0
-        return min(starts[line - 1] + mark + column, len(self._source.data))
+        start = starts[line - 1]
+        if line == 1 and self._source.data.startswith(codecs.BOM_UTF8):
+            start += len(codecs.BOM_UTF8)
+        if not self._encoding.startswith("utf-8"):
+            column = self._recoded(start, column)
+        return min(start + column, len(self._source.data))
+
+    def _recoded(self, start: int, column: int) -> int:
+        """Bytes in the file's own encoding that are `column` bytes in UTF-8."""
+        line = self._source.data[start:].decode(self._encoding, errors="replace")
+        return len(
+            line.encode()[:column].decode(errors="replace").encode(self._encoding, "replace")
+        )
 
 
 class _Nodes:

@@ -39,6 +39,7 @@ def _run(node: ast.stmt, frame: Frame) -> bool:
         return False
     match node:
         case ast.Expr():
+            frame.discarded = node.value
             evaluate(node.value, frame)
         case ast.Assign():
             _assign(node, frame)

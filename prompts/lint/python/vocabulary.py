@@ -135,6 +135,7 @@ _MODEL_CALLS = re.compile(
     r"(?:llm|model|gpt|openai|claude|chat|api|ai|messages)(?:_.*)?"
 )
 _NOT_MODEL_CALLS = re.compile(r".*(?:tokens?|count|log|trim|convert|format|save|load|cost|test).*")
+_TOOL_CHOICE = re.compile(r".*(?:tools?|functions|select|pick|choose|filter|relevant).*\(\)")
 _STATIC_LOADERS = re.compile(
     r"(?:load|read|get)_(?:[a-z]+_)*(?:prompt|rules|instructions|template)"
 )
@@ -214,6 +215,11 @@ def is_model_call(name: str) -> bool:
     """Whether an unknown function by that name, given messages, sends them to a model."""
     lower = name.lower()
     return bool(_MODEL_CALLS.fullmatch(lower)) and not _NOT_MODEL_CALLS.fullmatch(lower)
+
+
+def is_tool_choice(name: str) -> bool:
+    """Whether a value's name is that of a call which chooses tools: `relevant_tools()`."""
+    return _TOOL_CHOICE.fullmatch(name.lower()) is not None
 
 
 def is_static_loader(name: str) -> bool:

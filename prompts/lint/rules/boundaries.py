@@ -31,12 +31,12 @@ class UnstableTokenSeam(Rule):
     depends on the value. At a page's edge that costs the page.
 
     ## Example
-    ```jinja
+    ```jinja page-size=1
     You are a helpful assistant. The customer's question is: {{ question }}
     ```
 
     ## Use instead
-    ```jinja
+    ```jinja page-size=1
     You are a helpful assistant. The customer's question is:
     {{ question }}
     ```
@@ -157,10 +157,33 @@ class PartialPageWaste(Rule):
     The tokens behind the last full page are the same in every request, and computed in each.
 
     ## Example
-    A scaffold of 100 tokens at a page size of 64: 36 tokens are computed each time.
+    ```yaml page-size=32
+    name: reviewer
+    version: 1
+    variables:
+      code: {type: text, volatility: turn}
+    segments:
+      - id: rules
+        role: system
+        volatility: static
+        text: "Review the code below. Name each fault and its line. Be brief and polite."
+      - {id: code, role: user, volatility: turn, text: "Code: {{ code }}"}
+    ```
 
     ## Use instead
-    28 tokens more of instructions or examples cost nothing once they are cached; or a page of 32.
+    More instructions or examples, which cost nothing once they are cached; or a smaller page.
+    ```yaml page-size=8
+    name: reviewer
+    version: 1
+    variables:
+      code: {type: text, volatility: turn}
+    segments:
+      - id: rules
+        role: system
+        volatility: static
+        text: "Review the code below. Name each fault and its line. Be brief and polite."
+      - {id: code, role: user, volatility: turn, text: "Code: {{ code }}"}
+    ```
 
     ## Fix safety
     No fix.

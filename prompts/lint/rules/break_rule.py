@@ -8,11 +8,16 @@ from prompts.lint.context import LintContext
 from prompts.lint.findings import Confidence, Finding, Severity
 from prompts.lint.prompt_source import PromptSource
 from prompts.lint.rule import Rule
+from prompts.lint.segment_moves import moving_fix
 from prompts.lint.vocabulary import Kind
+from prompts.segments import Volatility
 
 
 class BreakRule(Rule):
-    """Base of rules about a break of one cause: `said` completes a sentence, `advice` follows."""
+    """Base of rules about a break of one cause: `said` completes a sentence, `advice` follows.
+
+    Those with `fixes` offer to move a template's segments.
+    """
 
     causes: ClassVar[tuple[Kind, ...]] = ()
     said: ClassVar[str] = ""
@@ -34,10 +39,20 @@ class BreakRule(Rule):
         severity = self.severity
         if severity is Severity.ERROR and not found.proven:
             severity = Severity.WARNING
+        named = at.part.label(at.piece) or at.part.segment
         return self.finding(
-            message=f"{at.part.label(at.piece) or at.part.segment} {self.said}; {self.advice}.",
+            message=f"{named}{_declared(found)} {self.said}; {self.advice}.",
             place=at.part.place(at.piece),
             severity=severity,
             confidence=confidence,
             cost=context.cost(prompt, at.index),
+            fix=moving_fix(prompt, found) if self.fixes else None,
         )
+
+
+def _declared(found: Break) -> str:
+    """The declaration, where it says that the value changes."""
+    declared = found.at.piece.nature.declared
+    if declared in (None, Volatility.STATIC):
+        return ""
+    return f" (declared {declared.label})"

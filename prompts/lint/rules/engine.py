@@ -15,10 +15,42 @@ class SaltSplitsSharedPrefix(Rule):
     request, where one for each tenant would do, keeps as many copies of the scaffold.
 
     ## Example
-    Requests of one tenant with `"cache_salt": "user-17"`, `"user-18"`, …
+    Two users of one tenant.
+    ```json page-size=8 times=2
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "How do I mend a tube?"}
+      ],
+      "cache_salt": "user-17"
+    }
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "Which oil is right for the chain?"}
+      ],
+      "cache_salt": "user-18"
+    }
+    ```
 
     ## Use instead
     One salt for all of a tenant's requests.
+    ```json page-size=8 times=2
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "How do I mend a tube?"}
+      ],
+      "cache_salt": "bicycle-shop"
+    }
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "Which oil is right for the chain?"}
+      ],
+      "cache_salt": "bicycle-shop"
+    }
+    ```
 
     ## Fix safety
     No fix: salts keep tenants apart. Never drop them to gain speed.
@@ -44,10 +76,38 @@ class Capacity(Rule):
     prefilled again.
 
     ## Example
-    Twelve tenants of 20,000 tokens each, in turn, on a cache of 100,000 tokens.
+    Two prompts in turn, on a cache with room for one.
+    ```json page-size=8 capacity-tokens=32 times=3
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "How do I mend a tube?"}
+      ]
+    }
+    {
+      "messages": [
+        {"role": "system", "content": "Name the year in which each of these ships was built."},
+        {"role": "user", "content": "Cutty Sark, Gorch Fock, Amerigo Vespucci"}
+      ]
+    }
+    ```
 
     ## Use instead
     More KV memory, a tier behind it (LMCache), or routing that keeps a tenant on one replica.
+    ```json page-size=8 capacity-tokens=256 times=3
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "How do I mend a tube?"}
+      ]
+    }
+    {
+      "messages": [
+        {"role": "system", "content": "Name the year in which each of these ships was built."},
+        {"role": "user", "content": "Cutty Sark, Gorch Fock, Amerigo Vespucci"}
+      ]
+    }
+    ```
 
     ## Fix safety
     No fix.

@@ -285,10 +285,32 @@ class DuplicateReference(Rule):
     Which of the two is served depends on the order of files; the lock file can only hold one.
 
     ## Example
-    `docqa.yaml` and `docqa-new.yaml`, both `name: docqa`, `version: 1`.
+    ```yaml
+    # file: docqa.yaml
+    name: docqa
+    version: 1
+    segments:
+      - {id: rules, role: system, volatility: static, text: "Answer briefly."}
+    # file: docqa-new.yaml
+    name: docqa
+    version: 1
+    segments:
+      - {id: rules, role: system, volatility: static, text: "Answer in one sentence."}
+    ```
 
     ## Use instead
-    `version: 2` in the newer one.
+    ```yaml
+    # file: docqa.yaml
+    name: docqa
+    version: 1
+    segments:
+      - {id: rules, role: system, volatility: static, text: "Answer briefly."}
+    # file: docqa-new.yaml
+    name: docqa
+    version: 2
+    segments:
+      - {id: rules, role: system, volatility: static, text: "Answer in one sentence."}
+    ```
 
     ## Fix safety
     No fix.

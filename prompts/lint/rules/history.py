@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import jinja2.nodes as n
 
 from prompts.lint.context import LintContext
-from prompts.lint.findings import Confidence, Finding, Severity
+from prompts.lint.findings import Confidence, Finding, FixSafety, Severity
 from prompts.lint.part import Part
 from prompts.lint.pieces import Branch, Call, Filter, Slice
 from prompts.lint.prompt_source import PromptSource
@@ -35,10 +35,53 @@ class HistoryRewritten(Rule):
     {% endfor %}
     ```
 
+    In a log, an answer that is shortened in the next request:
+    ```json page-size=8
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "How do I mend a tube?"},
+        {"role": "assistant", "content": "Roughen it, add glue, wait, press the patch on."},
+        {"role": "user", "content": "How long do I wait until the glue is dry?"}
+      ]
+    }
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "How do I mend a tube?"},
+        {"role": "assistant", "content": "Roughen it, add glue […]"},
+        {"role": "user", "content": "How long do I wait until the glue is dry?"},
+        {"role": "assistant", "content": "Five minutes."},
+        {"role": "user", "content": "And if I have no glue?"}
+      ]
+    }
+    ```
+
     ## Use instead
     ```jinja
     {% for message in messages %}{{ message.content }}
     {% endfor %}
+    ```
+
+    ```json page-size=8
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "How do I mend a tube?"},
+        {"role": "assistant", "content": "Roughen it, add glue, wait, press the patch on."},
+        {"role": "user", "content": "How long do I wait until the glue is dry?"}
+      ]
+    }
+    {
+      "messages": [
+        {"role": "system", "content": "You answer questions about bicycles, briefly and politely."},
+        {"role": "user", "content": "How do I mend a tube?"},
+        {"role": "assistant", "content": "Roughen it, add glue, wait, press the patch on."},
+        {"role": "user", "content": "How long do I wait until the glue is dry?"},
+        {"role": "assistant", "content": "Five minutes."},
+        {"role": "user", "content": "And if I have no glue?"}
+      ]
+    }
     ```
 
     ## Fix safety
@@ -200,7 +243,8 @@ class SummaryReplacesTurns(BreakRule):
     ```
 
     ## Fix safety
-    No fix. Summarise rarely, when the window is full.
+    Unsafe, in templates: whole segments are moved, as for FW101. Elsewhere no fix:
+    summarise rarely, when the window is full.
 
     ## References
     NousResearch/hermes-agent#8687.
@@ -209,6 +253,7 @@ class SummaryReplacesTurns(BreakRule):
     code = "FW603"
     name = "summary-replaces-turns"
     severity = Severity.WARNING
+    fixes = (FixSafety.UNSAFE,)
     subjects = (Subject.TEMPLATE, Subject.PROMPT_FILE, Subject.PYTHON, Subject.LOG)
     causes = (Kind.SUMMARY,)
     said = "is written anew from time to time and stands before text that stays"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from prompts.lint.breaks import Break
 from prompts.lint.context import LintContext
-from prompts.lint.findings import Finding, Severity
+from prompts.lint.findings import Finding, FixSafety, Severity
 from prompts.lint.prompt_source import PromptSource
 from prompts.lint.rule import Rule, Subject
 from prompts.lint.rules.break_rule import BreakRule
@@ -51,7 +51,9 @@ class VolatileBeforeStatic(BreakRule):
     ```
 
     ## Fix safety
-    No fix: moving text changes what the model reads.
+    Unsafe, in templates: the segments of the message that change more often are moved behind the
+    others, byte for byte, if that is enough. The model reads them in another order, and text that
+    had a line end between it may have none now. Elsewhere no fix.
 
     ## References
     SGLang's RadixAttention matches from the first token on: <https://arxiv.org/abs/2312.07104>.
@@ -60,6 +62,7 @@ class VolatileBeforeStatic(BreakRule):
     code = "FW101"
     name = "volatile-before-static"
     severity = Severity.WARNING
+    fixes = (FixSafety.UNSAFE,)
     subjects = (Subject.TEMPLATE, Subject.PROMPT_FILE, Subject.PYTHON, Subject.LOG)
     causes = (Kind.QUESTION, Kind.INPUT, Kind.HISTORY)
     said = "changes more often than the text behind it"
@@ -97,7 +100,8 @@ class ClockInPrefix(BreakRule):
     ```
 
     ## Fix safety
-    No fix: the time has to be moved behind the text, into the last user turn.
+    Unsafe, in templates: whole segments are moved, as for FW101. Elsewhere no fix:
+    the time belongs into the last user turn.
 
     ## References
     Reported in goruck/home-generative-agent#617, adolfousier/opencrabs#657 and
@@ -107,6 +111,7 @@ class ClockInPrefix(BreakRule):
     code = "FW102"
     name = "clock-in-prefix"
     severity = Severity.ERROR
+    fixes = (FixSafety.UNSAFE,)
     subjects = (Subject.TEMPLATE, Subject.PROMPT_FILE, Subject.PYTHON, Subject.LOG)
     causes = (Kind.CLOCK,)
     said = "puts the time before text that could be re-used"
@@ -135,7 +140,8 @@ class RandomIdInPrefix(BreakRule):
     ```
 
     ## Fix safety
-    No fix: ids belong into request headers or metadata; the model has no use for them.
+    Unsafe, in templates: whole segments are moved, as for FW101. Elsewhere no fix:
+    ids belong into request headers or metadata.
 
     ## References
     sgl-project/sglang#35129: a gateway put random ids into system prompts; without them, re-use
@@ -145,6 +151,7 @@ class RandomIdInPrefix(BreakRule):
     code = "FW103"
     name = "random-id-in-prefix"
     severity = Severity.ERROR
+    fixes = (FixSafety.UNSAFE,)
     subjects = (Subject.TEMPLATE, Subject.PROMPT_FILE, Subject.PYTHON, Subject.LOG)
     causes = (Kind.RANDOM, Kind.ID)
     said = "is different each time and stands before text that could be re-used"
@@ -175,7 +182,8 @@ class UserDataInPrefix(BreakRule):
     ```
 
     ## Fix safety
-    No fix: moving text changes what the model reads.
+    Unsafe, in templates: whole segments are moved, as for FW101. Elsewhere no fix:
+    moving text changes what the model reads.
 
     ## References
     [Order by volatility](../docs/templates.md)
@@ -184,6 +192,7 @@ class UserDataInPrefix(BreakRule):
     code = "FW104"
     name = "user-data-in-prefix"
     severity = Severity.WARNING
+    fixes = (FixSafety.UNSAFE,)
     subjects = (Subject.TEMPLATE, Subject.PROMPT_FILE, Subject.PYTHON, Subject.LOG)
     causes = (Kind.USER,)
     said = "is one user's and stands before text that all users share"
@@ -215,7 +224,8 @@ class QuestionBeforeContext(BreakRule):
     ```
 
     ## Fix safety
-    No fix: moving text changes what the model reads.
+    Unsafe, in templates: whole segments are moved, as for FW101. Elsewhere no fix:
+    moving text changes what the model reads.
 
     ## References
     superlinear-ai/raglite#49: where context stands decides what is re-used.
@@ -224,6 +234,7 @@ class QuestionBeforeContext(BreakRule):
     code = "FW105"
     name = "question-before-context"
     severity = Severity.WARNING
+    fixes = (FixSafety.UNSAFE,)
     subjects = (Subject.TEMPLATE, Subject.PROMPT_FILE, Subject.LOG)
     causes = (Kind.QUESTION,)
     said = "is asked before the documents"
@@ -260,7 +271,8 @@ class EarlyBranch(BreakRule):
     ```
 
     ## Fix safety
-    No fix: moving text changes what the model reads.
+    Unsafe, in templates: whole segments are moved, as for FW101. Elsewhere no fix:
+    moving text changes what the model reads.
 
     ## References
     agentscope/QwenPaw#6952: toggled parts in front shift all that follows.
@@ -269,6 +281,7 @@ class EarlyBranch(BreakRule):
     code = "FW106"
     name = "early-branch"
     severity = Severity.WARNING
+    fixes = (FixSafety.UNSAFE,)
     subjects = (Subject.TEMPLATE, Subject.PROMPT_FILE, Subject.PYTHON, Subject.LOG)
     said = "gives each outcome a prefix of its own"
     advice = "move the branch behind the text that is always sent"

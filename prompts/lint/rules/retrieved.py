@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import jinja2.nodes as n
 
 from prompts.lint.context import LintContext
-from prompts.lint.findings import Confidence, Finding, Severity
+from prompts.lint.findings import Confidence, Finding, FixSafety, Severity
 from prompts.lint.pieces import Filter, Loop, Value
 from prompts.lint.prompt_source import PromptSource
 from prompts.lint.rule import Rule, Subject
@@ -44,7 +44,8 @@ class ContextBeforeScaffold(BreakRule):
     ```
 
     ## Fix safety
-    No fix: moving text changes what the model reads.
+    Unsafe, in templates: whole segments are moved, as for FW101. Elsewhere no fix:
+    moving text changes what the model reads.
 
     ## References
     open-webui#20648: chunks in the system message change message 0 in each turn.
@@ -53,6 +54,7 @@ class ContextBeforeScaffold(BreakRule):
     code = "FW501"
     name = "context-before-scaffold"
     severity = Severity.WARNING
+    fixes = (FixSafety.UNSAFE,)
     subjects = (Subject.TEMPLATE, Subject.PROMPT_FILE, Subject.PYTHON, Subject.LOG)
     causes = (Kind.CONTEXT,)
     said = "stands before instructions that never change"

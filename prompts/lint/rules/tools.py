@@ -74,10 +74,37 @@ class ToolSchemaNotCanonical(Rule):
     from the tool list on, which stands at the front.
 
     ## Example
-    Two requests whose tool has `{"name": …, "parameters": …}` and `{"parameters": …, "name": …}`.
+    ```json page-size=8 times=2
+    {
+      "tools": [
+        {"type": "function", "function": {"name": "search", "description": "Search the manual."}}
+      ],
+      "messages": [{"role": "user", "content": "How do I mend a tube?"}]
+    }
+    {
+      "tools": [
+        {"function": {"description": "Search the manual.", "name": "search"}, "type": "function"}
+      ],
+      "messages": [{"role": "user", "content": "Which oil is right for the chain?"}]
+    }
+    ```
 
     ## Use instead
     One place that makes the schema, with sorted keys (Foreword's gateway does that).
+    ```json page-size=8 times=2
+    {
+      "tools": [
+        {"type": "function", "function": {"name": "search", "description": "Search the manual."}}
+      ],
+      "messages": [{"role": "user", "content": "How do I mend a tube?"}]
+    }
+    {
+      "tools": [
+        {"type": "function", "function": {"name": "search", "description": "Search the manual."}}
+      ],
+      "messages": [{"role": "user", "content": "Which oil is right for the chain?"}]
+    }
+    ```
 
     ## Fix safety
     No fix in source. The order of a schema's keys can change what a model answers: settle it once.

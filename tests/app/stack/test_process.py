@@ -60,8 +60,8 @@ def test_a_command_that_cannot_run_says_why(log: Path) -> None:
 
 def test_terminate_lets_the_child_end_in_order(log: Path) -> None:
     code = """
-    import signal, sys, time
-    signal.signal(signal.SIGTERM, lambda *_: (print("bye", flush=True), sys.exit(0)))
+    import os, signal, sys, time
+    signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"bye\\n"), sys.exit(0)))
     print("up", flush=True)
     time.sleep(600)
     """

@@ -41,7 +41,8 @@ def systems(make: Callable[[int, random.Random], str], count: int = 40) -> Make:
 
 def _texts(count: int) -> list[str]:
     """Documents without any mark."""
-    return [" ".join(Words(i).sentence() for _ in range(5)) for i in range(count)]
+    words = Words(500)
+    return [" ".join(words.sentence() for _ in range(5)) for _ in range(count)]
 
 
 def _some(chance: random.Random, parts: list[str], count: int) -> list[str]:
@@ -50,7 +51,7 @@ def _some(chance: random.Random, parts: list[str], count: int) -> list[str]:
 
 
 def _cycled(names: list[str], i: int) -> str:
-    return names[i * 5 % len(names)]
+    return names[i * 7 % len(names)]
 
 
 _DOCUMENTS = _texts(5)
@@ -176,6 +177,10 @@ def _documents_not_kept() -> list[Body]:
     ]
 
 
+# Tests and demonstrations fill their prompts with one sentence again and again.
+_FILLER = "You are a helpful assistant of a shop. " * 120
+_FILLER_LINES = "Always be polite.\n" * 200
+
 STYLES: dict[str, tuple[Make, str]] = {
     "epoch in prose": (
         systems(lambda i, _: f"You help. Server time {1_790_000_000 + i * 37}. {PROSE}"),
@@ -295,6 +300,13 @@ STYLES: dict[str, tuple[Make, str]] = {
     "cut, no system message": (_cut_without_system, "FW602"),
     "reasoning only in answers": (_reasoning_only_in_answers, "FW604"),
     "tool results": (_results_written_anew, "FW404"),
+    "name before filler": (
+        systems(
+            lambda i, _: f"You serve the customer {_cycled(_FIRST_NAMES, i)}.\n{_FILLER_LINES}"
+        ),
+        "FW104",
+    ),
+    "time before filler": (systems(lambda i, _: f"It is 10:{i:02d}. {_FILLER}"), "FW102"),
     "documents not kept": (_documents_not_kept, "FW605"),
 }
 
@@ -424,6 +436,10 @@ def _shipped_template() -> list[Body]:
     ]
 
 
+def _filler() -> list[Body]:
+    return systems(lambda i, _: _FILLER)() + systems(lambda i, _: _FILLER_LINES)()
+
+
 def _parallel_calls() -> list[Body]:
     words, bodies = Words(9), []
 
@@ -463,5 +479,6 @@ MORE_CLEAN: dict[str, Make] = {
         _pasted_code,
         _shipped_template,
         _parallel_calls,
+        _filler,
     )
 }

@@ -1,43 +1,68 @@
 """The documentation of the rules: complete, current, and true where it can be run."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import prompts
 from cache.request_log import LogOptions, diagnose
+from prompts import PromptTokenizer, load_tokenizer
 from prompts.lint.docs import HEADINGS, Example, examples, explain, rules_page, sections, title
 from prompts.lint.findings import Finding
 from prompts.lint.linter import Linter
-from prompts.lint.options import LintOptions
+from prompts.lint.options import PAGE_SIZE, LintOptions
 from prompts.lint.registry import RETIRED, RULES, UnknownRuleError, rule
 from prompts.lint.rule import Rule, Subject
 from prompts.lint.source_file import SourceFile
+from tests.tokenizer_folders import write_tokenizer
 
 FILES = {"jinja": "prompt.j2", "yaml": "template.yaml", "python": "app.py"}
-RUNNABLE = [
+EXAMPLES = [
     pytest.param(each, example, id=f"{each.code}-{index}")
     for each in RULES
-    if not each.needs_tokenizer
     for index, example in enumerate(examples(each))
 ]
 
 
-def found_in(example: Example) -> Iterable[Finding]:
-    if example.language == "jsonl":
-        lines = [line.encode() for line in example.text.splitlines()]
-        return diagnose(lines, LogOptions()).findings
-    source = SourceFile(Path(FILES[example.language]), example.text.encode())
-    return Linter(LintOptions()).lint_file(source)
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> PromptTokenizer:
+    return load_tokenizer(write_tokenizer(tmp_path_factory.mktemp("model")))
 
 
-@pytest.mark.parametrize(("each", "example"), RUNNABLE)
-def test_the_example_triggers_the_rule_and_what_to_use_instead_does_not(
-    each: Rule, example: Example
+def found_in(
+    example: Example, page_size: int, tokenizer: PromptTokenizer | None
+) -> Sequence[Finding]:
+    if example.language == "json":
+        capacity = example.options.get("capacity-tokens")
+        log = LogOptions(page_size=page_size, capacity_tokens=capacity)
+        return diagnose(example.requests, log).findings
+    linter = Linter(LintOptions(page_size=page_size, tokenizer=tokenizer))
+    sources = [
+        SourceFile(Path(name or FILES[example.language]), text.encode())
+        for name, text in example.files
+    ]
+    return linter.lint(sources).findings
+
+
+@pytest.mark.parametrize(("each", "example"), EXAMPLES)
+def test_the_example_triggers_the_rule_and_what_to_use_instead_is_clean(
+    each: Rule, example: Example, tokenizer: PromptTokenizer
 ) -> None:
-    assert any(f.code == each.code for f in found_in(example)) == example.faulty
+    known = {"page-size", "capacity-tokens", "times"}
+    assert set(example.options) <= known
+    page_size = example.options.get("page-size", PAGE_SIZE)
+    found = found_in(example, page_size, tokenizer if each.needs_tokenizer else None)
+    if example.faulty:
+        assert each.code in {finding.code for finding in found}
+    else:
+        assert not found
+
+
+@pytest.mark.parametrize("each", RULES, ids=lambda each: each.code)
+def test_every_rule_has_an_example_and_what_to_use_instead(each: Rule) -> None:
+    assert {example.faulty for example in examples(each)} == {True, False}
 
 
 @pytest.mark.parametrize("each", RULES, ids=lambda each: each.code)

@@ -12,11 +12,15 @@ import yaml
 
 from prompts.lint.options import LintOptions
 from prompts.lint.python import lint_python
+from prompts.lint.registry import RULES
+from prompts.lint.rule import Subject
 from prompts.lint.source_file import SourceFile
 
 _EXPECTED = re.compile(r"#\s*expect:\s*((?:FW\d{3}[,\s]*)+)")
 _CLOCK = re.compile(r"(?:dt\.)?datetime\.(?:utc)?now\(\)")
 _OTHER_CLOCK = re.compile(r"\b(?:today|now|time|ctime)\(\)|\{now\}")
+# Of files and suppressions, in test_linter.py.
+_TESTED_ELSEWHERE = {"FW901", "FW903", "FW904"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,12 @@ def test_the_same_code_with_a_fixed_time_is_clean(case: Case) -> None:
     fixed = _with_fixed_time(case.code)
     if _CLOCK.search(fixed) is None and not _OTHER_CLOCK.search(fixed):
         assert found_in(fixed) == []
+
+
+def test_every_rule_for_python_has_a_faulty_case() -> None:
+    declared = {rule.code for rule in RULES if Subject.PYTHON in rule.subjects}
+    shown = {code for case in cases() for _, code in case.expected}
+    assert declared - shown == _TESTED_ELSEWHERE
 
 
 def test_names_of_cases_are_unique() -> None:

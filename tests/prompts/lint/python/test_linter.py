@@ -64,6 +64,13 @@ def test_a_place_is_right_behind_a_byte_order_mark() -> None:
     assert code[finding.place.start : finding.place.stop] == b"datetime.now()"
 
 
+def test_a_place_is_right_in_another_encoding() -> None:
+    code = "# coding: latin-1\n" + _asking('system = f"Grüße {datetime.now()}. " + RULES')
+    data = code.encode("latin-1")
+    (finding,) = _lint(data)
+    assert data[finding.place.start : finding.place.stop] == b"datetime.now()"
+
+
 def test_what_a_call_shows_is_confirmed_and_what_a_name_says_is_suspected() -> None:
     (shown,) = _lint(_asking('system = f"Now {datetime.now()}. " + RULES'))
     (said,) = _lint(_asking('system = f"Request {q.request_id}. " + RULES'))
@@ -181,6 +188,14 @@ def test_a_deeply_nested_expression_ends_without_a_finding() -> None:
     nested = "(" * 90 + "1" + ")" * 90
     assert _lint(_asking(f"system = RULES + str({nested})")) == []
     assert _lint("prompt = " + "+".join(["'a'"] * 3_000) + "\n") == []
+
+
+def test_an_expression_deeper_than_the_stack_does_not_hide_other_functions() -> None:
+    deep = "+".join(["RULES"] * 900)
+    code = _asking('system = f"Now {datetime.now()}. " + RULES')
+    assert _codes(_lint(f"{_HEAD.replace('ask', 'other')}    system = {deep}{_SEND}{code}")) == [
+        "FW102"
+    ]
 
 
 def test_functions_that_call_each_other_for_ever_end() -> None:
