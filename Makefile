@@ -33,11 +33,12 @@ $(STAMP): requirements.lock pyproject.toml
 up: install
 	@$(VENV)/bin/foreword up $(UP_ARGS)
 
-test: install
-	$(TEST_ENV) $(VENV)/bin/pytest $(PYTEST_ARGS)
+# The engine wants the machine for itself; all else shares two cores.
+test: install test-fast
+	$(TEST_ENV) $(VENV)/bin/pytest -m engine
 
 test-fast: install
-	$(TEST_ENV) $(VENV)/bin/pytest -m "not engine" $(PYTEST_ARGS)
+	$(TEST_ENV) $(VENV)/bin/pytest -m "not engine" -n 2 --dist loadfile
 
 lint: install
 	$(VENV)/bin/ruff format --check .

@@ -30,7 +30,7 @@ from cache.request_log import Diagnosis, LogOptions, diagnose
 from prompts import load_tokenizer
 
 _TEMPLATES = 50
-_TEMPLATE_BYTES = 8_000
+_TEMPLATE_BYTES = 8_230
 _WITH_CLOCK = 5
 _FOLLOW_UPS = 0.2
 _SYLLABLES = "ka lo mi ten dor vas pel ru gan shi bro quen ast ol ferr im".split()  # noqa: SIM905

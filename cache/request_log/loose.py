@@ -10,6 +10,8 @@ from cache.request_log.table import TextStore
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _NOT_WORDS = re.compile(r"[\W_]+")
+_NOT_LETTERS = re.compile(r"[\W\d_]+")
+_LEAST_LETTERS = 12
 _OPENING_CHARACTERS = 160
 _SEARCHED_PIECES = 3
 
@@ -72,8 +74,10 @@ class LooseTexts:
         """The key of a piece, 0 for one with hardly a word."""
         key = self._pieces.get(number)
         if key is None:
-            text = loose_text(self._store.piece(number))
-            key = self._pieces[number] = _key("piece", text) if len(text) >= 12 else 0
+            folded = unicodedata.normalize("NFKC", self._store.piece(number)).casefold()
+            letters = _NOT_LETTERS.sub(" ", folded).strip()
+            key = _key("piece", letters) if len(letters) >= _LEAST_LETTERS else 0
+            self._pieces[number] = key
         return key
 
     def _enter(self, message: int) -> None:

@@ -20,6 +20,8 @@ _SORTED = frozenset(("FW502", *_ITEMS))
 _ANY_VALUE = frozenset(("FW101", "FW104", "FW105", "FW106", "FW501"))
 _KINDS = (("FW102", CLOCK), ("FW103", ANY_ID), ("FW104", EMAIL))
 REARRANGED = frozenset(("FW102", "FW103", "FW107", *_ANY_VALUE, *_SORTED))
+# A longer text is no clock or id, though it may hold one, as documents do.
+_SHORT = 300
 # Pieces in so many of the texts are shared by all of the group's requests.
 _SHARED_BY = 0.95
 
@@ -92,10 +94,14 @@ class Rearrangement:
 
     def _moves(self, text: str) -> bool:
         """Whether a text of a request's own is of a kind that the codes move behind the rest."""
-        kinds = [code for code, pattern in _KINDS if pattern.search(text)]
-        if kinds:
-            return any(code in self._codes for code in kinds)
-        return bool(self._codes & _ANY_VALUE)
+        if len(text) <= _SHORT:
+            kinds = [code for code, pattern in _KINDS if pattern.search(text)]
+            if kinds:
+                return any(code in self._codes for code in kinds)
+        return bool(self._codes & _ANY_VALUE) or self._holds_moving_kind(text)
+
+    def _holds_moving_kind(self, text: str) -> bool:
+        return any(code in self._codes and pattern.search(text) for code, pattern in _KINDS)
 
 
 def _order(texts: Sequence[str]) -> dict[str, int]:

@@ -58,12 +58,13 @@ class GroupRepair:
     def prompt(self, request: int) -> LogPrompt:
         """The repaired request."""
         parts = [self._message(HEAD, message) for message in self._head(request)]
-        history = self._history(request, turns(self._table, request))
+        own = turns(self._table, request)
         moved = "".join(text for _, text in parts)
         if self._keeps_histories:
-            history = self._continued_with(request, history, moved)
-        elif moved:
-            history = self._with_moved(history, moved, at=0)
+            history = self._kept_history(request, own, moved)
+        else:
+            history = self._own_history(request, own)
+            history = self._with_moved(history, moved, at=0) if moved else history
         tools = self._tools.repaired(self._table.prompt(request).tools)
         return LogPrompt(tools, (*(number for number, _ in parts), *history))
 
@@ -124,12 +125,16 @@ class GroupRepair:
                 text, moved = text + moved, ""
         return self._table.store.add_message(replace(whole, content=text)), moved
 
-    def _continued_with(
-        self, request: int, history: tuple[int, ...], moved: str
-    ) -> tuple[int, ...]:
-        """Text of the head put into the turn that it first belongs to, where it then stays."""
+    def _kept_history(self, request: int, own: tuple[int, ...], moved: str) -> tuple[int, ...]:
+        """The turns of the request before and the new ones.
+
+        Text of the head is put into the turn that it first belongs to, where it then stays.
+        """
         link = self._links[request]
-        before = self._moved.get(link.earlier) if link else None
+        history = self._continued(request, own)
+        before = self._moved.get(link.earlier) if link and history else None
+        if history is None:
+            history = self._own_history(request, own)
         if moved and moved != before:
             history = self._with_moved(history, moved, at=len(history) - 1)
         self._moved[request] = moved
@@ -145,15 +150,10 @@ class GroupRepair:
         changed = store.add_message(replace(whole, content="\n".join(texts)))
         return (*history[:at], changed, *history[at + 1 :])
 
-    def _history(self, request: int, own: tuple[int, ...]) -> tuple[int, ...]:
-        """A request's turns; where history was rewritten, those of the turn before and new ones."""
-        codes = self._codes[HISTORY]
-        kept = self._continued(request, own) if self._keeps_histories else None
-        if kept is None and "FW107" in codes and self._links[request] is None:
-            kept = self._with_fixed_examples(own)
-        if kept is None:
-            kept = (*self._as_history(own[:1], FIRST), *self._as_history(own[1:]))
-        return kept
+    def _own_history(self, request: int, own: tuple[int, ...]) -> tuple[int, ...]:
+        if "FW107" in self._codes[HISTORY] and self._links[request] is None:
+            return self._with_fixed_examples(own)
+        return (*self._as_history(own[:1], FIRST), *self._as_history(own[1:]))
 
     def _as_history(self, messages: Sequence[int], part: str = HISTORY) -> list[int]:
         return [self._message(part, message)[0] for message in messages]
@@ -170,7 +170,7 @@ class GroupRepair:
         if link is None or before is None:
             return None
         rewrite = compare_turns(self._table, self._loose, link.earlier, request)
-        if rewrite is None:
+        if rewrite is None or (rewrite.codes and not self._codes[HISTORY]):
             return None
         answer = rewrite.answer
         if answer is None:

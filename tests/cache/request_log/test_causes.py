@@ -9,7 +9,15 @@ import pytest
 from cache.request_log import Diagnosis, LogOptions, diagnose
 from prompts import load_tokenizer
 from prompts.lint.findings import Confidence
-from tests.cache.request_log.logs import CLEAN, FAULTS, Body, to_lines
+from tests.cache.request_log.logs import (
+    CLEAN,
+    FAULTS,
+    RULES,
+    Body,
+    conversations,
+    system,
+    to_lines,
+)
 from tests.cache.request_log.other_logs import MORE_CLEAN, STYLES
 from tests.tokenizer_folders import CHATML, write_tokenizer
 
@@ -99,6 +107,15 @@ def test_two_faults_are_both_named() -> None:
     shuffled = FAULTS["L03"][0]()
     both = [body | {"tools": other["tools"]} for body, other in zip(bodies, shuffled, strict=True)]
     assert _codes(_diagnosis(both)) == {"FW102", "FW401"}
+
+
+def test_a_rewritten_history_is_named_beside_a_clock() -> None:
+    """Though each turn's prompt is new from its first line on."""
+    bodies = [
+        {"messages": [system(f"Now 2026-01-01 10:{i % 60:02d}\n{RULES}"), *messages[1:][-6:]]}
+        for i, (_, messages) in enumerate(conversations(4, 9))
+    ]
+    assert _codes(_diagnosis(bodies)) == {"FW102", "FW602"}
 
 
 def test_a_small_pool_is_seen_in_what_the_engine_reported() -> None:

@@ -22,7 +22,7 @@ from prompts import Message, Template, parse_template, render
 from prompts.plain_values import plain_message
 
 _TRACE = Path(__file__).parents[4] / "shared" / "traces" / "taubench_airline.json"
-_TASKS = 16
+_TASKS = 12
 _AT_ONCE = 4
 _RECOVERED = 0.995
 _KEPT_BYTES = 3_000
