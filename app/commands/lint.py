@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -221,18 +222,30 @@ def _fixed(source: SourceFile, linter: Linter, request: _Request) -> SourceFile:
 
 
 def _print(result: LintResult, sources: dict[Path, SourceFile], output: str) -> None:
+    colour = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    try:
+        for line in _lines(result, sources, output, colour=colour):
+            click.echo(line, color=colour)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        with suppress(OSError):
+            sys.stdout.close()
+        raise CommandInputError(f"the output can't be written: {error.strerror}") from error
+
+
+def _lines(
+    result: LintResult, sources: dict[Path, SourceFile], output: str, *, colour: bool
+) -> Iterator[str]:
     match output:
         case "json":
-            click.echo(json_output(result))
+            yield json_output(result)
         case "sarif":
-            click.echo(sarif_output(result, VERSION))
+            yield sarif_output(result, VERSION)
         case "github":
-            for line in github_output(result):
-                click.echo(line)
+            yield from github_output(result)
         case _:
-            colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-            for line in text_output(result, sources, colour=colour):
-                click.echo(line, color=colour)
+            yield from text_output(result, sources, colour=colour)
 
 
 def _exit_code(findings: Iterable[Finding], fail_on: str) -> int:

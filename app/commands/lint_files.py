@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from prompts.lint.changed_lines import ChangedLines, parse_diff
 from prompts.lint.source_file import SourceFile
 
 _GIT_S = 60
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def read_source(path: Path) -> SourceFile:
@@ -29,9 +31,11 @@ def write_source(source: SourceFile) -> None:
     """Replace a file's bytes at once, its mode kept; a link stays a link.
 
     Raises:
-        CommandInputError: it can't be written.
+        CommandInputError: it can't be written, or is marked as read-only.
     """
     path = source.path.resolve()
+    if not path.stat().st_mode & _WRITABLE or not os.access(path, os.W_OK):
+        raise CommandInputError(f"{path} can't be written: it is read-only")
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:

@@ -181,9 +181,13 @@ def _text_causes(pair: _Pair, users: tuple[str, ...], *, anywhere: bool = False)
 def _tool_causes(
     table: RequestTable, group: Group, links: Sequence[Link | None]
 ) -> Iterator[Cause]:
-    lists = [table.prompt(request).tools for request in group.requests]
-    samples = _distinct(group.requests, lists)
-    varies = len(set(lists)) > _FEW_VARIANTS or _changes_in_conversation(table, group, links)
+    changes = _changes_in_conversation(table, group, links)
+    # A request without tools beside one with some is another call, not another choice.
+    asking = [r for r in group.requests if changes or table.store.tools(table.prompt(r).tools)]
+    lists = [table.prompt(request).tools for request in asking]
+    samples = _distinct(asking, lists)
+    sets = {frozenset(tool.name for tool in table.store.tools(tools)) for tools in set(lists)}
+    varies = changes or len(sets) > _FEW_VARIANTS
     for earlier, later in pairwise(samples):
         one = table.store.tools(table.prompt(earlier).tools)
         other = table.store.tools(table.prompt(later).tools)

@@ -28,10 +28,11 @@ class LintContext:
         Unknown where the text before it depends on values, or without a tokenizer.
         """
         part, _ = prompt.pieces[index]
-        before, behind = prompt.literal_before(index), prompt.literal_behind(index)
         tokenizer = self.options.tokenizer
+        before = prompt.literal_before(index) if tokenizer else None
         if before is None or tokenizer is None:
             return PrefixBreak(segment=part.segment)
+        behind = prompt.literal_behind(index)
         token, of = _tokens(tokenizer, before, behind, chat=prompt.template is not None)
         return prefix_break(token, max(token, of), self.options, segment=part.segment)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from prompts.lint.breaks import Break, find_breaks
 from prompts.lint.part import Located, Part
@@ -56,10 +57,13 @@ class PromptSource:
 
     def literal_before(self, index: int) -> list[Literal] | None:
         """The text in front of a piece, by role; None if some of it isn't literal."""
-        pieces = self.pieces[:index]
-        if not all(isinstance(piece, Text) and piece.certain for _, piece in pieces):
-            return None
-        return _literals(pieces)
+        return _literals(self.pieces[:index]) if index <= self._leading_literals else None
+
+    @cached_property
+    def _leading_literals(self) -> int:
+        """How many pieces are literal text that is always sent, before the first that isn't."""
+        literal = (isinstance(piece, Text) and piece.certain for _, piece in self.pieces)
+        return sum(1 for _ in takewhile(bool, literal))
 
     def literal_behind(self, index: int) -> list[Literal]:
         """The literal text behind a piece, up to a conversation."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prompts.lint.findings import Place
 
+_CHUNK = 4096
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -57,7 +58,17 @@ class SourceFile:
         """The byte at which a character (from 0) of `text` starts."""
         if len(self.text) == len(self.data):
             return character
-        return len(self.text[:character].encode())
+        chunk = min(character, len(self.text)) // _CHUNK
+        rest = self.text[chunk * _CHUNK : character]
+        return self._chunk_starts[chunk] + len(rest.encode())
+
+    @cached_property
+    def _chunk_starts(self) -> list[int]:
+        """Byte offset of every `_CHUNK`th character: places in large files are found quickly."""
+        starts = [0]
+        for start in range(0, len(self.text), _CHUNK):
+            starts.append(starts[-1] + len(self.text[start : start + _CHUNK].encode()))
+        return starts
 
     def characters(self, start: int, stop: int) -> Place:
         """The place of the characters `start <= i < stop` of `text`."""

@@ -109,6 +109,14 @@ def test_two_faults_are_both_named() -> None:
     assert _codes(_diagnosis(both)) == {"FW102", "FW401"}
 
 
+def test_callers_with_and_without_tools_that_share_their_rules_are_told_apart() -> None:
+    """That some requests have no tools is no change of tools."""
+    without = FAULTS["L01"][0]()
+    with_tools = FAULTS["L03"][0]()
+    mixed = [body for pair in zip(without, with_tools, strict=True) for body in pair]
+    assert _codes(_diagnosis(mixed)) == {"FW102", "FW401"}
+
+
 def test_a_rewritten_history_is_named_beside_a_clock() -> None:
     """Though each turn's prompt is new from its first line on."""
     bodies = [
