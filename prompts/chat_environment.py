@@ -4,7 +4,7 @@ Source: transformers 5.24 utils/chat_template_utils.py `_compile_jinja_template`
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
 import jinja2
@@ -15,8 +15,11 @@ import jinja2.nodes
 import jinja2.parser
 import jinja2.runtime
 import jinja2.sandbox
+import jinja2.utils
+from jinja2.tests import test_iterable, test_sequence
 
 from prompts.chat_rope import Rope, SafeRope, concatenate, join, origin_within, spell
+from prompts.chat_watch import Watched, lose_within
 from prompts.errors import ChatTemplateError
 
 # Filters that make new text in ways that can't be followed.
@@ -24,6 +27,22 @@ _OPAQUE = (
     "center", "e", "escape", "filesizeformat", "forceescape", "format", "pprint", "random",
     "striptags", "truncate", "urlencode", "urlize", "wordwrap", "xmlattr",
 )  # fmt: skip
+
+# Filters and tests that learn of a content only what it notes itself (see `Watched`).
+_FOLLOWED_FILTERS = frozenset(
+    (
+        *("count", "d", "default", "first", "items", "join", "last", "length", "list", "map"),
+        *("reject", "rejectattr", "reverse", "select", "selectattr", "string", "trim"),
+    )
+)
+_FOLLOWED_TESTS = frozenset(
+    (
+        *("!=", "<", "<=", "==", ">", ">=", "eq", "equalto", "ge", "greaterthan", "gt", "in"),
+        *("le", "lessthan", "lt", "ne", "boolean", "callable", "defined", "false", "float"),
+        *("integer", "iterable", "mapping", "none", "number", "sequence", "string", "true"),
+        "undefined",
+    )
+)
 
 
 class ChatEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
@@ -50,6 +69,14 @@ class ChatEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             "title": _title,
             "tojson": _tojson,
         }
+        self.tests |= {
+            "in": self.contains,
+            "iterable": lambda value: isinstance(value, str) or test_iterable(value),
+            "sequence": lambda value: isinstance(value, str) or test_sequence(value),
+        }
+        self.filters |= _losing(self.filters, _FOLLOWED_FILTERS)
+        self.tests |= _losing(self.tests, _FOLLOWED_TESTS)
+        self.follows = True
         self.globals["raise_exception"] = _raise_exception
         self.globals["strftime_now"] = _no_clock
 
@@ -63,10 +90,18 @@ class ChatEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
 
     def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A call from a template; methods of its own texts keep track of contents given to them."""
+        if not isinstance(obj, jinja2.runtime.Macro) and obj is not jinja2.utils.Namespace:
+            lose_within(args, kwargs)
         owner = getattr(obj, "__self__", None)
         if type(owner) is str and origin_within(args) is not None:
             obj = getattr(Rope.of(owner), obj.__name__)
         return super().call(context, obj, *args, **kwargs)
+
+    def contains(self, item: Any, container: Any) -> bool:
+        """`item in container`; a plain text that looks for a content in itself doesn't tell it."""
+        if isinstance(container, str) and not isinstance(container, Watched):
+            lose_within(item)
+        return item in container
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """`"…".format(…)`: with contents in it, it would lose track of them."""
@@ -75,6 +110,7 @@ class ChatEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             return None
 
         def guarded(*args: Any, **kwargs: Any) -> str:
+            lose_within(args, kwargs)
             if origin_within((args, kwargs)) is not None:
                 raise ChatTemplateError("it formats the text of messages")
             return wrapped(*args, **kwargs)
@@ -85,6 +121,7 @@ class ChatEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
         self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
     ) -> Any:
         """`%`: with contents on either side it would lose track of them."""
+        lose_within(left, right)
         if origin_within((left, right)) is not None:
             raise ChatTemplateError("it formats the text of messages with %")
         return super().call_binop(context, operator, left, right)
@@ -101,7 +138,9 @@ class ToolObject(dict[Any, Any]):
 
 
 class _CodeGenerator(jinja2.compiler.CodeGenerator):
-    """`a ~ b` goes through the environment's `concat`."""
+    """`a ~ b` goes through the environment's `concat`, `a in b` through its `contains`."""
+
+    environment: ChatEnvironment
 
     def visit_Concat(self, node: jinja2.nodes.Concat, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
         self.write("environment.concat((")
@@ -109,6 +148,20 @@ class _CodeGenerator(jinja2.compiler.CodeGenerator):
             self.visit(part, frame)
             self.write(", ")
         self.write("))")
+
+    def visit_Compare(self, node: jinja2.nodes.Compare, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
+        operand = node.ops[0]
+        if not any(each.op in ("in", "notin") for each in node.ops):
+            super().visit_Compare(node, frame)
+        elif len(node.ops) > 1:
+            self.environment.follows = False
+            super().visit_Compare(node, frame)
+        else:
+            self.write(f"({'not ' * (operand.op == 'notin')}environment.contains(")
+            self.visit(node.expr, frame)
+            self.write(", ")
+            self.visit(operand.expr, frame)
+            self.write("))")
 
 
 class _Generation(jinja2.ext.Extension):
@@ -119,6 +172,22 @@ class _Generation(jinja2.ext.Extension):
     def parse(self, parser: jinja2.parser.Parser) -> list[jinja2.nodes.Node]:
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _losing(
+    functions: Mapping[str, Any], followed: Collection[str]
+) -> dict[str, Callable[..., Any]]:
+    """The functions that are not followed, so that a content given to them notes it."""
+
+    def losing(function: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            lose_within(args, kwargs)
+            return function(*args, **kwargs)
+
+        noted.__dict__.update(getattr(function, "__dict__", {}))
+        return noted
+
+    return {name: losing(each) for name, each in functions.items() if name not in followed}
 
 
 def _guarded(name: str, filter_: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ spell a control token.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, SupportsIndex
 
 from prompts.errors import ChatTemplateError
 
@@ -37,6 +37,7 @@ class Rope(str):
     """
 
     __slots__ = ("_joined", "_parts")
+    is_watched: ClassVar[bool] = False
     _parts: tuple[Part, ...] | None
     _joined: tuple[str, ...]
 
@@ -74,6 +75,10 @@ class Rope(str):
     def foreign(self) -> Origin | None:
         """The first origin that isn't the template."""
         return next((part.origin for part in self.parts if part.origin is not None), None)
+
+    def beside(self, texts: tuple[str, ...]) -> "Rope":
+        """Texts one after the other, this one among them."""
+        return Rope.joined(texts)
 
     def blurred(self, text: str) -> "Rope":
         """What became of the whole, where characters can't be followed: nothing in it is own."""
@@ -237,15 +242,20 @@ def join(texts: Iterable[object], between: str = "") -> Rope:
         if items and between:
             items.append(between)
         items.append(item if isinstance(item, str) else spell(item))
-    return Rope.joined(tuple(items))
+    return _as_one(tuple(items), Rope())
 
 
 def concatenate(texts: Iterable[object]) -> str:
     """All texts as one: a plain string where no part of it is foreign."""
     items = tuple([item if isinstance(item, str) else spell(item) for item in texts])
-    if any(isinstance(item, Rope) for item in items):
-        return Rope.joined(items)
-    return "".join(items)
+    first = next((item for item in items if isinstance(item, Rope)), None)
+    return "".join(items) if first is None else _as_one(items, first)
+
+
+def _as_one(items: tuple[str, ...], first: Rope) -> Rope:
+    """Texts as one rope, of the most special kind among them."""
+    kind = next((item for item in items if isinstance(item, Rope) and item.is_watched), first)
+    return kind.beside(items)
 
 
 def spell(value: object) -> str:

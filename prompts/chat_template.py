@@ -4,7 +4,10 @@ Beside the text, `pieces` tells which parts are the template's own and which are
 tool's: the first may spell control tokens, the second never may.
 """
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import jinja2
@@ -12,33 +15,73 @@ import orjson
 
 from prompts.chat_environment import ChatEnvironment, ToolObject
 from prompts.chat_rope import Origin, Rope, tracked
+from prompts.chat_shapes import Piece, Shape, Shapes, Structure, cut
+from prompts.chat_watch import Watch
 from prompts.errors import ChatTemplateError
 from prompts.segments import Message, Tool
 
 TOOLS = Origin(None, "tools")
+# What a template can call that doesn't give the same again.
+_UNSTEADY = ("random", "lipsum")
+_TOOL_LISTS_KEPT = 64
 
 
-class Piece(NamedTuple):
-    """A part of the rendered text: from `offset` on in its origin, or the template's own."""
+class _SeenTools(NamedTuple):
+    """A list of tools as templates see it, and its number among those of the template."""
 
-    text: str
-    origin: Origin | None = None
-    offset: int = 0
+    number: int
+    objects: list[ToolObject]
+
+
+class _ToolLists:
+    """The lists of tools that were met last. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[Tool, ...], _SeenTools] = ((), _SeenTools(0, []))
+        self._seen: OrderedDict[tuple[Tool, ...], _SeenTools] = OrderedDict()
+        self._numbers = count(1)
+        self._lock = threading.Lock()
+
+    def seen(self, tools: tuple[Tool, ...]) -> _SeenTools:
+        """A list of tools as templates see it."""
+        last, seen = self._last
+        if last is tools:
+            return seen
+        if not tools:
+            return _SeenTools(0, [])
+        with self._lock:
+            known = self._seen.get(tools)
+            if known is None:
+                known = self._seen[tools] = _SeenTools(next(self._numbers), tool_objects(tools))
+                if len(self._seen) > _TOOL_LISTS_KEPT:
+                    self._seen.popitem(last=False)
+            self._seen.move_to_end(tools)
+        self._last = (tools, known)
+        return known
 
 
 class ChatTemplate:
     """A compiled chat template with the special tokens it may name. Threads may share it."""
 
-    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        """Raises ChatTemplateError: not valid Jinja."""
+    def __init__(
+        self, source: str, special_tokens: Mapping[str, str], *, keeps_shapes: bool = True
+    ) -> None:
+        """Without shapes, the template runs for each conversation.
+
+        Raises:
+            ChatTemplateError: not valid Jinja.
+        """
         self.source = source
         self.special_tokens = dict(special_tokens)
         self._environment = ChatEnvironment()
-        self._last_tools: tuple[tuple[Tool, ...], list[ToolObject]] = ((), [])
+        self._tools = _ToolLists()
+        self._shapes = Shapes()
         try:
             self._code = self._environment.from_string(source)
         except jinja2.TemplateSyntaxError as error:
             raise ChatTemplateError(f"line {error.lineno}: {error.message}") from error
+        unsteady = any(word in source for word in _UNSTEADY)
+        self._follows = keeps_shapes and self._environment.follows and not unsteady
 
     def render(self, messages: Sequence[Message], tools: tuple[Tool, ...] = ()) -> str:
         """The text of the messages with the opening of the answer at its end.
@@ -55,15 +98,35 @@ class ChatTemplate:
             ChatTemplateError: the template refuses the messages, reads the clock, or makes of a
                 content something that can't be told from its own words.
         """
-        seen = self._tools(tools)
-        made = template_messages(messages)
+        seen = self._tools.seen(tools)
+        if not self._follows:
+            return cut(self._attempted(messages, seen.objects, None))
+        structure = Structure.of(messages, seen.number)
+        made = self._shapes.pieces(structure, messages)
+        return self._shaped(messages, seen.objects, structure) if made is None else made
+
+    def _shaped(
+        self, messages: Sequence[Message], tools: list[ToolObject], structure: Structure
+    ) -> list[Piece]:
+        """The pieces as the template makes them; their shape is kept."""
+        if self._shapes.is_hopeless(structure):
+            return cut(self._attempted(messages, tools, None))
+        watch = Watch()
+        rendered = self._attempted(messages, tools, watch)
+        self._shapes.add(structure, Shape.of(rendered, watch) if watch.followed else None)
+        return cut(rendered)
+
+    def _attempted(
+        self, messages: Sequence[Message], tools: list[ToolObject], watch: Watch | None
+    ) -> str:
+        made = template_messages(messages, watch)
         try:
-            return _cut(self._render(made, seen))
+            return self._render(made, tools)
         except ChatTemplateError:
             if not tools:
                 raise
             # As the engine does: templates of an older kind want the bare functions.
-            return _cut(self._render(made, [tool["function"] for tool in seen]))
+            return self._render(made, [tool["function"] for tool in tools])
 
     def _render(self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
         context: dict[str, Any] = {
@@ -77,14 +140,6 @@ class ChatTemplate:
             return self._code.render(context)
         except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise ChatTemplateError(str(error)) from error
-
-    def _tools(self, tools: tuple[Tool, ...]) -> list[ToolObject]:
-        """The tools as templates see them; those of the last call are kept."""
-        known, objects = self._last_tools
-        if known != tools:
-            objects = tool_objects(tools)
-            self._last_tools = (tools, objects)
-        return objects
 
 
 def text_of(pieces: Sequence[Piece]) -> str:
@@ -105,7 +160,9 @@ def pieces_from(pieces: Sequence[Piece], character: int) -> list[Piece]:
     return rest
 
 
-def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def template_messages(
+    messages: Sequence[Message], watch: Watch | None = None
+) -> list[dict[str, Any]]:
     """The messages as SGLang passes them to a chat template, each text with its origin.
 
     A last message of the assistant becomes one of the user.
@@ -116,25 +173,28 @@ def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     Raises:
         ChatTemplateError: the arguments of a call are not a JSON object.
     """
-    made = [_template_message(index, message) for index, message in enumerate(messages)]
+    rope = Rope.of if watch is None else watch.text
+    made = [_template_message(index, message, rope) for index, message in enumerate(messages)]
     if made and made[-1]["role"] == "assistant":
         made[-1] = {"role": "user", "content": made[-1]["content"]}
     return made
 
 
-def _template_message(index: int, message: Message) -> dict[str, Any]:
+def _template_message(
+    index: int, message: Message, rope: Callable[[str, Origin], Rope]
+) -> dict[str, Any]:
     made: dict[str, Any] = {
         "role": message.role,
-        "content": Rope.of(message.content, Origin(index, "content")),
+        "content": rope(message.content, Origin(index, "content")),
     }
     if message.role == "user":
         return made
     if message.tool_call_id is not None:
-        made["tool_call_id"] = Rope.of(message.tool_call_id, Origin(index, "tool_call_id"))
+        made["tool_call_id"] = rope(message.tool_call_id, Origin(index, "tool_call_id"))
     if message.name is not None:
-        made["name"] = Rope.of(message.name, Origin(index, "name"))
+        made["name"] = rope(message.name, Origin(index, "name"))
     if message.reasoning is not None:
-        made["reasoning_content"] = Rope.of(message.reasoning, Origin(index, "reasoning"))
+        made["reasoning_content"] = rope(message.reasoning, Origin(index, "reasoning"))
     if message.tool_calls:
         origin = Origin(index, "tool_calls")
         made["tool_calls"] = [
@@ -189,19 +249,3 @@ def _tool_object(tool: Tool) -> ToolObject:
             "defer_loading": given.get("defer_loading"),
         }
     )
-
-
-def _cut(rendered: str) -> list[Piece]:
-    if not isinstance(rendered, Rope):
-        return [Piece(rendered)] if rendered else []
-    pieces: list[Piece] = []
-    slice_of = rendered.plain_slice
-    start = stop = first = 0
-    origin: Origin | None = None
-    for length, whose, offset in rendered.parts:
-        if stop == start or whose != origin or (whose and offset != first + stop - start):
-            if stop > start:
-                pieces.append(Piece(slice_of(start, stop), origin, first))
-            start, origin, first = stop, whose, offset
-        stop += length
-    return [*pieces, Piece(slice_of(start, stop), origin, first)]

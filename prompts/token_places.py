@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from prompts.chat_template import Piece
+from prompts.chat_shapes import Piece
 from prompts.segments import Prompt, RenderedSegment
 
 _CONTENT = "content"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tokenizers
 
-from prompts.chat_template import Piece
+from prompts.chat_shapes import Piece
 from prompts.segments import Message
 
 _OWN_WORDS_KEPT = 1000

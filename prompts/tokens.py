@@ -17,7 +17,8 @@ from typing import NamedTuple
 import tokenizers
 from tokenizers import processors
 
-from prompts.chat_template import ChatTemplate, Piece
+from prompts.chat_shapes import Piece
+from prompts.chat_template import ChatTemplate
 from prompts.errors import TokenizerNotFoundError
 from prompts.segments import Message, Prompt, SegmentTokens, TokenizedPrompt, Tool
 from prompts.token_cache import DEFAULT_CAPACITY_TOKENS, TokenCache

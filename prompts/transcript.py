@@ -9,7 +9,8 @@ and names the break as inherent.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from prompts.chat_template import Piece, pieces_from, text_of
+from prompts.chat_shapes import Piece
+from prompts.chat_template import pieces_from, text_of
 from prompts.errors import TranscriptRewriteError
 from prompts.segments import Message, Tool
 from prompts.tokens import EncodedPieces, PromptTokenizer

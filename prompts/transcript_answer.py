@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prompts.chat_template import Piece, pieces_from, text_of
+from prompts.chat_shapes import Piece
+from prompts.chat_template import pieces_from, text_of
 from prompts.segments import Message
 from prompts.tokens import PromptTokenizer
 

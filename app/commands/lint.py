@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -116,7 +116,8 @@ def lint(
     .prompt .tmpl .txt .md) and Python source. Exit 1 if anything was found.
     """
     if explained is not None:
-        click.echo(_explanation(explained), nl=False)
+        with _writing():
+            click.echo(_explanation(explained), nl=False)
         return
     request, folder = _request(paths, tokenizer, asked)
     if request.fix and request.diff is not None:
@@ -209,7 +210,9 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     try:
         return list(find_files(paths))
     except FileNotFoundError as error:
-        raise CommandInputError(f"{error.args[0]} isn't there") from error
+        raise CommandInputError(f"{error.filename} isn't there") from error
+    except OSError as error:
+        raise CommandInputError(f"{error.filename} can't be read: {error.strerror}") from error
 
 
 def _fixed(source: SourceFile, linter: Linter, request: _Request) -> SourceFile:
@@ -223,12 +226,20 @@ def _fixed(source: SourceFile, linter: Linter, request: _Request) -> SourceFile:
 
 def _print(result: LintResult, sources: dict[Path, SourceFile], output: str) -> None:
     colour = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    try:
+    with _writing():
         for line in _lines(result, sources, output, colour=colour):
             click.echo(line, color=colour)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Names what keeps standard output from being written; a reader that left is no fault."""
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
+        # What is left in its buffer would be tried again, and complained of, at exit.
         with suppress(OSError):
             sys.stdout.close()
         raise CommandInputError(f"the output can't be written: {error.strerror}") from error
@@ -260,8 +271,6 @@ def _lint_log(log: str, capacity_tokens: int | None, request: _Request, tokenize
     from cache.errors import CacheError
     from cache.request_log import LogOptions, lint_log, render_text, to_json
 
-    if request.output not in ("text", "json"):
-        raise CommandInputError("--log gives text or json")
     options = LogOptions(
         path=Path(log),
         page_size=request.options.page_size,
@@ -270,11 +279,17 @@ def _lint_log(log: str, capacity_tokens: int | None, request: _Request, tokenize
         capacity_tokens=capacity_tokens,
     )
     try:
-        diagnosis = lint_log(options)
+        diagnosis = lint_log(options).keeping(lambda f: request.options.wants(f.code, f.name))
     except CacheError as error:
         raise CommandInputError(str(error)) from error
-    if request.output == "json":
-        click.echo(json.dumps(to_json(diagnosis), ensure_ascii=False, indent=2))
-    else:
-        click.echo(render_text(diagnosis), nl=False)
+    with _writing():
+        match request.output:
+            case "json":
+                click.echo(json.dumps(to_json(diagnosis), ensure_ascii=False, indent=2))
+            case "text":
+                click.echo(render_text(diagnosis), nl=False)
+            case _:
+                result = LintResult(findings=diagnosis.findings, files=1, skipped=())
+                for line in _lines(result, {}, request.output, colour=False):
+                    click.echo(line)
     return _exit_code(diagnosis.findings, request.fail_on)

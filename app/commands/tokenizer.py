@@ -57,11 +57,14 @@ def open_tokenizer(folder: Path | None, cache: Path) -> PromptTokenizer | None:
 
 
 def newest_model(cache: Path) -> Path | None:
-    """The folder of the model that `foreword up` made last, if any."""
+    """The folder of the model that `foreword up` made last, if there is one that can be read."""
     models = CachePaths(resolve(cache)).models
-    made = sorted(models.glob("*.json"), key=lambda path: (path.stat().st_mtime, path.name))
-    folders = [models / _named_folder(index) for index in made]
-    whole = [folder for folder in folders if (folder / "tokenizer.json").is_file()]
+    try:
+        made = sorted(models.glob("*.json"), key=lambda path: (path.stat().st_mtime, path.name))
+        folders = [models / _named_folder(index) for index in made]
+        whole = [folder for folder in folders if (folder / "tokenizer.json").is_file()]
+    except OSError:
+        return None
     return whole[-1] if whole else None
 
 

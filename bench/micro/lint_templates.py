@@ -63,8 +63,11 @@ def measure(rounds: int) -> dict[str, float]:
     linted = best(rounds, lambda: Linter(LintOptions()).lint(sources))
     prose = [_PROSE * 40 + str(number) for number in range(1000)]
     prose_size = sum(map(len, prose)) / 1e6
+    accented = [text.replace("bicycle", "vélo") for text in prose]
+    accented_size = sum(len(text.encode()) for text in accented) / 1e6
     scanner = TextScanner()
     cold = best(rounds, lambda: _scan(TextScanner(), prose))
+    cold_accented = best(rounds, lambda: _scan(TextScanner(), accented))
     _scan(scanner, prose)
     # Equal texts, but other objects: their hashes have to be computed, as for texts read anew.
     copies = iter([[text[:1] + text[1:] for text in prose] for _ in range(rounds)])
@@ -77,6 +80,7 @@ def measure(rounds: int) -> dict[str, float]:
         "lint_over_jinja_parse": linted / parsed,
         "lint_mb_per_s": size / linted,
         "literal_cold_mb_per_s": prose_size / cold,
+        "literal_accented_cold_mb_per_s": accented_size / cold_accented,
         "literal_seen_mb_per_s": prose_size / warm,
     }
 

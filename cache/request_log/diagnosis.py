@@ -1,7 +1,7 @@
 """What a diagnosis says; values only."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prompts.lint.findings import Finding
@@ -90,6 +90,13 @@ class Diagnosis:
     groups: tuple[GroupReport, ...]
     curve: tuple[CurvePoint, ...]
     findings: tuple[Finding, ...]
+
+    def keeping(self, wanted: Callable[[Finding], bool]) -> "Diagnosis":
+        """With the wanted findings only; rates after the fix are still those of all."""
+        groups = tuple(
+            replace(group, findings=tuple(filter(wanted, group.findings))) for group in self.groups
+        )
+        return replace(self, groups=groups, findings=tuple(filter(wanted, self.findings)))
 
 
 def _rate(part: int, whole: int) -> float | None:

@@ -37,9 +37,9 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
 def _summary(diagnosis: Diagnosis) -> Iterator[str]:
     rates = diagnosis.rates
     yield (
-        f"{diagnosis.path}: {diagnosis.requests:,} requests, "
+        f"{diagnosis.path}: {_counted(diagnosis.requests, 'request')}, "
         f"{_tokens(rates.prompt_tokens, exact=diagnosis.exact)} tokens, "
-        f"{len(diagnosis.groups):,} templates"
+        f"{_counted(len(diagnosis.groups), 'template')}"
     )
     if not diagnosis.exact:
         yield "Tokens are estimated (≈), 4 bytes each; give --tokenizer FOLDER for the model's own."
@@ -48,13 +48,17 @@ def _summary(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.bad_lines:
         first = diagnosis.bad_examples[0]
         yield (
-            f"{diagnosis.bad_lines:,} lines hold no request and were left out, "
-            f"the first is line {first.line:,}: {first.reason}"
+            f"left out, since they hold no request: {_counted(diagnosis.bad_lines, 'line')}, "
+            f"the first is {first.line:,}: {first.reason}"
         )
     yield f"Hit rate with unbounded room: {_rates(rates)}"
     reported = diagnosis.reported
     if reported.hit_rate is not None:
         yield f"Reported by the engine: {reported.hit_rate:.1%} of {reported.requests:,} requests"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def _rates(rates: HitRates) -> str:

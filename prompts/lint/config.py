@@ -70,6 +70,8 @@ def read_config(path: Path) -> LintConfig:
 def _table(path: Path) -> Mapping[str, Any]:
     try:
         data = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise LintConfigError(path, f"can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise LintConfigError(path, f"not valid TOML: {error}") from error
     keys = ("lint",) if path.name == "foreword.toml" else ("tool", "foreword", "lint")

@@ -1,6 +1,8 @@
 """Which files of a folder are prompts, templates or Python source."""
 
+import errno
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -28,7 +30,7 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
     Of YAML files only templates count, also among those named: hooks name whatever has changed.
 
     Raises:
-        FileNotFoundError: a path isn't there.
+        OSError: a path isn't there, or can't be read, or is something else than a file or folder.
     """
     seen: set[Path] = set()
     for path in paths:
@@ -40,8 +42,8 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _single(path: Path) -> Iterator[Path]:
-    if not path.is_file():
-        raise FileNotFoundError(path)
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it isn't a file or a folder", str(path))
     if path.suffix.lower() not in YAML_SUFFIXES or _is_template(path):
         yield path
 

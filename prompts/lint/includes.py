@@ -1,5 +1,6 @@
 """Files that prompts include, on the disk."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from prompts.lint.source_file import SourceFile
@@ -13,6 +14,8 @@ def find_included(path: Path, name: str) -> SourceFile | None:
     """
     for folder in path.absolute().parents:
         found = folder / name
-        if found.is_file():
-            return SourceFile(found, found.read_bytes())
+        # A folder may not be open to us, and a name be too long for a file.
+        with suppress(OSError):
+            if found.is_file():
+                return SourceFile(found, found.read_bytes())
     return None

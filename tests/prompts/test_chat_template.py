@@ -9,7 +9,8 @@ from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from prompts import Message, Tool, ToolCall, canonical_tools
 from prompts.chat_rope import Origin, Rope, join
-from prompts.chat_template import ChatTemplate, Piece, template_messages, text_of, tool_objects
+from prompts.chat_shapes import Piece
+from prompts.chat_template import ChatTemplate, template_messages, text_of, tool_objects
 from prompts.errors import ChatTemplateError
 from tests.tokenizer_packages import NPM, RealTokenizers
 

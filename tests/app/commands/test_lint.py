@@ -6,6 +6,7 @@ import resource
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from prompts.library import shipped_templates
 from tests.tokenizer_folders import write_tokenizer
 
 FAULT = "Now: {{ now() }}\nYou are the support assistant of a bicycle shop. Be brief.\n"
+MAIN = "from app.cli import main; main()"
 CLEAN = "You are the support assistant of a bicycle shop. Be brief.\n{{ question }}\n"
 
 
@@ -73,7 +75,6 @@ def test_counts_come_with_a_tokenizer(folder: Path) -> None:
         (("--diff", "no-such-revision"), "git rev-parse"),
         (("--diff", "--output=x"), "not a revision"),
         (("--log", "missing.jsonl"), "missing.jsonl"),
-        (("--log", "-", "--format", "sarif"), "--log gives text or json"),
         (("--log", "a.jsonl", "a.j2"), "either PATHS or --log"),
         (("--fix", "--diff", "HEAD"), "--fix changes whole files"),
         (("--format", "xml"), "Invalid value for '--format'"),
@@ -187,6 +188,30 @@ def test_a_log_is_diagnosed(folder: Path) -> None:
     assert run("--log", "log.jsonl").stdout.strip()
 
 
+def test_findings_of_a_log_obey_the_same_options(folder: Path) -> None:
+    rules = "Answer the customers of the harbour office in plain words. " * 40
+    lines = [
+        json.dumps(
+            {
+                "messages": [
+                    {"role": "system", "content": f"Now: 2026-11-03T09:00:{second:02}\n{rules}"},
+                    {"role": "user", "content": f"Question {second}?"},
+                ]
+            }
+        )
+        for second in range(20)
+    ]
+    (folder / "log.jsonl").write_text("\n".join(lines) + "\n")
+    sarif = json.loads(run("--log", "log.jsonl", "--format", "sarif").stdout)
+    assert [found["ruleId"] for found in sarif["runs"][0]["results"]] == ["FW102"]
+    annotated = run("--log", "log.jsonl", "--format", "github")
+    assert annotated.exit_code == 1
+    assert annotated.stdout.startswith("::error file=log.jsonl,line=2,")
+    ignoring = run("--log", "log.jsonl", "--ignore", "FW102")
+    assert ignoring.exit_code == 0
+    assert "No findings." in ignoring.stdout
+
+
 def test_it_starts_quickly_and_imports_nothing_heavy(folder: Path) -> None:
     (folder / "a.j2").write_text(CLEAN)
     code = (
@@ -204,3 +229,101 @@ def test_it_starts_quickly_and_imports_nothing_heavy(folder: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
     # Half a second on an idle machine; tests share theirs.
     assert (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime) < 1.0
+
+
+def foreword(command: str) -> subprocess.CompletedProcess[str]:
+    """`foreword lint` in a shell, with what only a shell can do to its input and output."""
+    script = f"'{sys.executable}' -c '{MAIN}' lint --cache no-cache {command}"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    return subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("a.j2 >/dev/full", 2, "Error: the output can't be written: No space left on device\n"),
+        ("--format json a.j2 >/dev/full", 2, "the output can't be written"),
+        ("--explain FW101 >/dev/full", 2, "the output can't be written"),
+        ("a.j2 >&-", 1, "no token counts"),
+        ("a.j2 | head -1", 0, ""),
+    ],
+)
+def test_an_output_that_cant_be_written_is_named_without_a_traceback(
+    folder: Path, command: str, code: int, said: str
+) -> None:
+    (folder / "a.j2").write_text(FAULT * 2000)
+    done = foreword(command)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_text_of_all_scripts_is_printed_in_the_c_locale(folder: Path) -> None:
+    (folder / "a.j2").write_text(f"{FAULT}Café 東京 \u00a0\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "lint", "a.j2", "--cache", "no-cache"],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "LC_ALL": "C"},
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Café 東京 ⟨U+00A0⟩" in done.stdout.decode()
+
+
+def test_what_is_no_file_is_refused_in_one_sentence(folder: Path) -> None:
+    (folder / "self.j2").symlink_to("self.j2")
+    os.mkfifo(folder / "pipe.j2")
+    for path in ("self.j2", "pipe.j2", "a" * 5000):
+        refused = run(path)
+        assert refused.exit_code == 2
+        assert f"{path} can't be read: " in refused.stderr
+        assert refused.stderr.count("\n") == 1
+
+
+def test_links_that_lead_in_a_circle_or_nowhere_are_left_out(folder: Path) -> None:
+    (folder / "circle").symlink_to(".")
+    (folder / "nowhere.j2").symlink_to("missing.j2")
+    (folder / "self.j2").symlink_to("self.j2")
+    (folder / "a.j2").write_text(CLEAN)
+    assert run(".").stdout == "1 file: nothing found.\n"
+
+
+def test_a_file_marked_read_only_is_not_fixed(folder: Path) -> None:
+    path = folder / "a.j2"
+    path.write_text("Be brief.  \n{{ question }}\n")
+    path.chmod(0o444)
+    refused = run("--fix", "a.j2")
+    assert refused.exit_code == 2
+    assert "a.j2 can't be written: it is read-only" in refused.stderr
+    assert path.read_text() == "Be brief.  \n{{ question }}\n"
+    assert list(folder.iterdir()) == [path]
+
+
+def test_a_file_with_ten_thousand_faults_is_read_in_seconds(folder: Path) -> None:
+    (folder / "a.txt").write_text("Answer {question} from the café's manual. Be brief.\n" * 10_000)
+    started = time.process_time()
+    assert run("a.txt").exit_code == 1
+    assert time.process_time() - started < 20
+
+
+def test_unsafe_fixes_move_a_templates_segments(folder: Path) -> None:
+    head = (
+        "name: a\nversion: 1\nvariables:\n  region: {type: text, volatility: tenant}\nsegments:\n"
+    )
+    region = '  - {id: region, role: system, volatility: tenant, text: "You serve {{ region }}."}'
+    rules = (
+        '  - {id: rules, role: system, volatility: static, text: "Be brief, kind and truthful."}'
+    )
+    (folder / "a.yaml").write_bytes(f"{head}{region}\n{rules}".replace("\n", "\r\n").encode())
+    assert "1 can be fixed with --unsafe-fixes" in run("a.yaml").stdout
+    assert run("--unsafe-fixes", "a.yaml").exit_code == 0
+    moved = f"{head}{rules}\n{region}".replace("\n", "\r\n").encode()
+    assert (folder / "a.yaml").read_bytes() == moved

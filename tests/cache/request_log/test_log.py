@@ -65,7 +65,7 @@ def test_bad_lines_are_counted_and_named_but_not_fatal() -> None:
     assert diagnosis.requests == 40
     assert diagnosis.bad_lines == 2
     assert [bad.line for bad in diagnosis.bad_examples] == [4, 6]
-    assert "2 lines hold no request" in render_text(diagnosis)
+    assert "hold no request: 2 lines, the first is" in render_text(diagnosis)
 
 
 def test_an_empty_log_is_no_error() -> None:
