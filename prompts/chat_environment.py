@@ -44,6 +44,9 @@ _FOLLOWED_TESTS = frozenset(
     )
 )
 
+# Jinja passes all variables of a loop or block to each call, for those that want its context.
+_JINJA_KEYWORDS = ("_loop_vars", "_block_vars")
+
 
 class ChatEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     """Renders chat templates; a `Rope` that goes in comes out as one."""
@@ -91,7 +94,8 @@ class ChatEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A call from a template; methods of its own texts keep track of contents given to them."""
         if not isinstance(obj, jinja2.runtime.Macro) and obj is not jinja2.utils.Namespace:
-            lose_within(args, kwargs)
+            given = [value for name, value in kwargs.items() if name not in _JINJA_KEYWORDS]
+            lose_within(args, given)
         owner = getattr(obj, "__self__", None)
         if type(owner) is str and origin_within(args) is not None:
             obj = getattr(Rope.of(owner), obj.__name__)

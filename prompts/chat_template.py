@@ -61,7 +61,10 @@ class _ToolLists:
 
 
 class ChatTemplate:
-    """A compiled chat template with the special tokens it may name. Threads may share it."""
+    """A compiled chat template with the special tokens it may name. Threads may share it.
+
+    It runs once for conversations that it treats alike: `runs` counts how often it did.
+    """
 
     def __init__(
         self, source: str, special_tokens: Mapping[str, str], *, keeps_shapes: bool = True
@@ -74,6 +77,7 @@ class ChatTemplate:
         self.source = source
         self.special_tokens = dict(special_tokens)
         self._environment = ChatEnvironment()
+        self.runs = 0
         self._tools = _ToolLists()
         self._shapes = Shapes()
         try:
@@ -120,6 +124,7 @@ class ChatTemplate:
         self, messages: Sequence[Message], tools: list[ToolObject], watch: Watch | None
     ) -> str:
         made = template_messages(messages, watch)
+        self.runs += 1
         try:
             return self._render(made, tools)
         except ChatTemplateError:

@@ -7,7 +7,7 @@ that reads a text is overridden, so that nothing goes unseen.
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 from prompts.chat_rope import Origin, Part, Rope, SafeRope
 
@@ -17,6 +17,7 @@ _SILENT = frozenset(
         *("__new__", "__init__", "__class__", "__getattribute__", "__setattr__", "__delattr__"),
         *("__dir__", "__init_subclass__", "__subclasshook__", "__sizeof__", "__doc__"),
         *("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "maketrans"),
+        "__str__",  # the text itself
     )
 )
 
@@ -133,6 +134,26 @@ class Watched(Rope):
 
     def rstrip(self, chars: str | None = None, /) -> Rope:
         return self._trimmed(Trim(False, True, chars))
+
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[Rope]:  # type: ignore[override]
+        """A text without the separator stays whole."""
+        if self._lacks(sep):
+            return [self]
+        return Rope.split(self, sep, maxsplit)
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> Rope:
+        """A text without the old words stays as it is."""
+        if self._lacks(old) and _plain(new):
+            return self
+        self.lose()
+        return Rope.replace(self, old, new, count)
+
+    def _lacks(self, part: str | None) -> bool:
+        """Whether a part is not in this text, noted; what is done to it where it is, is not."""
+        found = not part or part in self
+        if found:
+            self.lose()
+        return not found
 
     def _answer(self, question: str, argument: Any, answer: bool, *more: object) -> bool:
         if self.hole is None or more or not _plain(argument):

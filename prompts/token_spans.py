@@ -1,6 +1,7 @@
 """Pieces of a rendered chat to spans: what is encoded in one go, and the control tokens between."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -116,9 +117,9 @@ class ControlTokens:
 
 
 class _Builder:
-    def __init__(self, cuts: list[int]) -> None:
-        self._cuts = cuts
-        self._next_cut = 0
+    def __init__(self, cuts: Sequence[int]) -> None:
+        self._cuts = iter(cuts)
+        self._cut = next(self._cuts, sys.maxsize)
         self._spans: list[Span] = []
         self._parts: list[str] = []
         self._starts: list[int] = []
@@ -132,11 +133,18 @@ class _Builder:
             self._eating = not kept
             text = kept
         end = self._position + len(text)
-        while text:
-            stop = self._stop(end)
-            self._parts.append(text if stop == end else text[: stop - self._position])
-            self._starts.append(self._position)
-            text, self._position = text[stop - self._position :], stop
+        while self._cut < end:
+            if self._cut > self._position:
+                self._part(text[: self._cut - self._position])
+                text = text[len(text) - (end - self._position) :]
+            self._cut = next(self._cuts, sys.maxsize)
+        if text:
+            self._part(text)
+
+    def _part(self, text: str) -> None:
+        self._parts.append(text)
+        self._starts.append(self._position)
+        self._position += len(text)
 
     def control(self, text: str, token: _Control) -> None:
         if token.eats_before:
@@ -153,14 +161,6 @@ class _Builder:
     def finish(self) -> list[Span]:
         self._close()
         return self._spans
-
-    def _stop(self, end: int) -> int:
-        """Where the part that begins here ends: at the next cut, if that comes before `end`."""
-        while self._next_cut < len(self._cuts) and self._cuts[self._next_cut] <= self._position:
-            self._next_cut += 1
-        if self._next_cut < len(self._cuts):
-            return min(self._cuts[self._next_cut], end)
-        return end
 
     def _close(self) -> None:
         if self._parts:

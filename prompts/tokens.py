@@ -23,6 +23,7 @@ from prompts.errors import TokenizerNotFoundError
 from prompts.segments import Message, Prompt, SegmentTokens, TokenizedPrompt, Tool
 from prompts.token_cache import DEFAULT_CAPACITY_TOKENS, TokenCache
 from prompts.token_places import segment_characters
+from prompts.token_runs import RunEncoder
 from prompts.token_spans import ControlTokens
 
 _DIGEST_BYTES = 16
@@ -72,6 +73,7 @@ class PromptTokenizer:
         _make_plain(encoder, self.control.soft)
         self.encoder = encoder
         self.cache = TokenCache(encoder, capacity_tokens=cache_tokens)
+        self.runs = RunEncoder(encoder)
 
     def count(self, text: str) -> int:
         """Tokens of a text by itself, no special token added."""

@@ -4,20 +4,33 @@ Without a tokenizer, four bytes of the prompt count as one token. As re-use is d
 first token on, that shifts where pages end but not which prompts share an opening.
 """
 
-from array import array
-from collections.abc import Iterator
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from hashlib import blake2b
+from itertools import count
 from typing import NamedTuple, Protocol
 
 from cache.request_log.prefixes import shared_length
 from cache.request_log.table import LogPrompt, TextStore
-from prompts import Message, Prompt, PromptTokenizer, RenderedSegment, Volatility
+from prompts import Message, PromptTokenizer
+from prompts.chat_rope import Origin
+from prompts.chat_shapes import Piece
 from prompts.errors import ChatTemplateError
+from prompts.token_runs import ID_BYTES
+from prompts.token_spans import Span
 
 PAGE_HASH_BYTES = 8
 BYTES_PER_TOKEN = 4
 _ANSWER = b"<|im_start|>assistant\n"
 _KEPT_BYTES = 96 << 20
+# Text that is kept with the hashes of its pages, from so many characters on.
+_OPENINGS_BYTES = 48 << 20
+_LEAST_OPENING = 1_024
+_MESSAGES_KEPT = 2_048
+_TEXTS_KEPT = 4_096
+_SHORT = 64
 _KEPT_OVERHEAD = 400
 _EMPTY = bytes(PAGE_HASH_BYTES)
 
@@ -67,6 +80,20 @@ class _State(NamedTuple):
     last: bytes
     rest: bytes
 
+    def followed_by(self, data: bytes, page_bytes: int) -> "_State":
+        """With more bytes behind it."""
+        buffered = self.rest + data
+        pages = hash_pages(self.last, buffered, page_bytes)
+        return _State(
+            self.num_bytes + len(data),
+            pages,
+            pages[-PAGE_HASH_BYTES:] or self.last,
+            buffered[len(buffered) // page_bytes * page_bytes :],
+        )
+
+
+_START = _State(0, b"", _EMPTY, b"")
+
 
 class ByteMeasure:
     """Estimates tokens from the bytes of a plain rendering, tools behind the system message.
@@ -80,7 +107,7 @@ class ByteMeasure:
         self._store = store
         self._page_bytes = page_size * BYTES_PER_TOKEN
         self._states: dict[tuple[int, int], int] = {}
-        self._kept: list[_State] = [_State(0, b"", _EMPTY, b"")]
+        self._kept: list[_State] = [_START]
 
     def chain(self, prompt: LogPrompt) -> PageChain:
         """The prompt, up to where the answer begins."""
@@ -127,12 +154,7 @@ class ByteMeasure:
         return known
 
     def _next(self, state: _State, data: bytes) -> _State:
-        buffered = state.rest + data
-        pages = hash_pages(state.last, buffered, self._page_bytes)
-        rest = buffered[len(buffered) // self._page_bytes * self._page_bytes :]
-        return _State(
-            state.num_bytes + len(data), pages, pages[-PAGE_HASH_BYTES:] or state.last, rest
-        )
+        return state.followed_by(data, self._page_bytes)
 
     def _rendered(self, unit: int) -> bytes:
         if unit < 0:
@@ -168,51 +190,113 @@ class TokenMeasure:
         self.refused = 0
         self._store = store
         self._tokenizer = tokenizer
-        self._page_bytes = page_size * array("I").itemsize
         self._bytes = ByteMeasure(store, page_size=page_size)
+        self._openings = _Openings(page_size * ID_BYTES)
+        # Mostly the chat template's own words.
+        self._short = lru_cache(_TEXTS_KEPT)(tokenizer.runs.encode)
+        self._message = lru_cache(_MESSAGES_KEPT)(store.message)
         # A prompt is met again in every replay that leaves it as it was.
-        self._chains: dict[LogPrompt, PageChain] = {}
+        self._chains: dict[tuple[LogPrompt, int | None], PageChain] = {}
         self._room = _KEPT_BYTES
 
     def chain(self, prompt: LogPrompt) -> PageChain:
         """The prompt, up to where the answer begins."""
-        known = self._chains.get(prompt)
-        if known is not None:
-            return known
-        ids = self._ids(prompt)
-        if ids is None:
-            self.refused += 1
-        chain = self._bytes.chain(prompt) if ids is None else self._hashed(ids)
-        if self._room > 0:
-            self._room -= len(chain.pages) + _KEPT_OVERHEAD
-            self._chains[prompt] = chain
-        return chain
+        return self._chain(prompt, None)
 
     def chain_with_answer(self, prompt: LogPrompt, answer: int) -> PageChain:
-        """The prompt followed by its answer."""
-        ids = self._ids(LogPrompt(prompt.tools, (*prompt.messages, answer)))
-        return self._bytes.chain_with_answer(prompt, answer) if ids is None else self._hashed(ids)
+        """The prompt followed by its answer: its text as the model says it."""
+        return self._chain(prompt, answer)
+
+    def _chain(self, prompt: LogPrompt, answer: int | None) -> PageChain:
+        chain = self._chains.get((prompt, answer))
+        if chain is None:
+            spans = self._spans(prompt, answer)
+            chain = self._refused(prompt, answer) if spans is None else self._chained(spans)
+            if self._room > 0:
+                self._room -= len(chain.pages) + _KEPT_OVERHEAD
+                self._chains[prompt, answer] = chain
+        return chain
+
+    def _refused(self, prompt: LogPrompt, answer: int | None) -> PageChain:
+        if answer is not None:
+            return self._bytes.chain_with_answer(prompt, answer)
+        self.refused += 1
+        return self._bytes.chain(prompt)
 
     def shared_tokens(self, one: LogPrompt, other: LogPrompt) -> int:
         """Token ids that two prompts share from the first on."""
         ids, others = self._ids(one), self._ids(other)
         if ids is None or others is None:
             return self._bytes.shared_tokens(one, other)
-        return shared_length(ids, others)
+        return shared_length(ids, others) // ID_BYTES
 
-    def _hashed(self, ids: "array[int]") -> PageChain:
-        return PageChain(len(ids), hash_pages(_EMPTY, ids.tobytes(), self._page_bytes))
+    def _ids(self, prompt: LogPrompt) -> bytes | None:
+        spans = self._spans(prompt)
+        return None if spans is None else b"".join([self._packed(span) for span in spans])
 
-    def _ids(self, prompt: LogPrompt) -> "array[int] | None":
-        messages = tuple(self._store.message(number) for number in prompt.messages)
-        segment = RenderedSegment(
-            id="log", role="", volatility=Volatility.TURN, text="", message=0, expanded=messages
-        )
-        tools = self._store.tools(prompt.tools)
+    def _chained(self, spans: Sequence[Span]) -> PageChain:
+        return self._openings.chain(spans, self._packed)
+
+    def _packed(self, span: Span) -> bytes:
+        if span.control is not None:
+            return span.control.to_bytes(ID_BYTES, sys.byteorder)
+        text = "".join(span.parts)
+        return self._short(text) if len(text) <= _SHORT else self._tokenizer.runs.encode(text)
+
+    def _spans(self, prompt: LogPrompt, answer: int | None = None) -> list[Span] | None:
+        """What is encoded in one go, by turns with control tokens; None: refused."""
+        messages = [self._message(number) for number in prompt.messages]
         try:
-            tokenized = self._tokenizer.tokenize(
-                Prompt(template="log", segments=(segment,), tools=tools)
-            )
+            pieces = self._tokenizer.chat.pieces(messages, self._store.tools(prompt.tools))
         except ChatTemplateError:
             return None
-        return array("I", tokenized.token_ids)
+        if answer is not None:
+            said = self._message(answer)
+            pieces = [*pieces, Piece(_full_text(said), Origin(len(messages), "content"))]
+            messages.append(said)
+        return self._tokenizer.control.spans(pieces, messages)
+
+
+class _Openings:
+    """Page hashes of the openings that prompts have in common; the least used are dropped."""
+
+    def __init__(self, page_bytes: int) -> None:
+        self._page_bytes = page_bytes
+        self._known: OrderedDict[tuple[int, tuple[Span, ...]], tuple[int, _State]] = OrderedDict()
+        self._numbers = count(1)
+        self._held = 0
+
+    def chain(self, spans: Sequence[Span], packed: Callable[[Span], bytes]) -> PageChain:
+        """The spans' tokens and pages."""
+        number, state, pages = 0, _START, list[bytes]()
+        first = begin = 0
+        for stop, (_, starts, _) in enumerate(spans):
+            if starts[0] - begin < _LEAST_OPENING:
+                continue
+            number, state = self._after(number, state, tuple(spans[first:stop]), packed)
+            pages.append(state.pages)
+            first, begin = stop, starts[0]
+        rest = b"".join([packed(span) for span in spans[first:]])
+        last = state.followed_by(rest, self._page_bytes)
+        return PageChain(last.num_bytes // ID_BYTES, b"".join([*pages, last.pages]))
+
+    def _after(
+        self, number: int, state: _State, spans: tuple[Span, ...], packed: Callable[[Span], bytes]
+    ) -> tuple[int, _State]:
+        known = self._known.get((number, spans))
+        if known is not None:
+            self._known.move_to_end((number, spans))
+            return known
+        data = b"".join([packed(span) for span in spans])
+        made = next(self._numbers), state.followed_by(data, self._page_bytes)
+        self._known[number, spans] = made
+        self._held += _opening_bytes(spans, made[1])
+        while self._held > _OPENINGS_BYTES:
+            (_, dropped), (_, its) = self._known.popitem(last=False)
+            self._held -= _opening_bytes(dropped, its)
+        return made
+
+
+def _opening_bytes(spans: tuple[Span, ...], state: _State) -> int:
+    text = sum(len(part) for span in spans for part in span.parts)
+    return text + len(state.pages) + len(state.rest) + _KEPT_OVERHEAD * (1 + len(spans))

@@ -26,14 +26,16 @@ def cost_sentence(cost: PrefixBreak) -> str:
     """The cost for people, as the end of a message; empty where nothing is known."""
     if cost.token is None or cost.of is None:
         return ""
-    head = f"It breaks the shared prefix at token {cost.token:,} of {cost.of:,}"
+    about = "≈" if cost.estimated else ""
+    head = f"It breaks the shared prefix at token {about}{cost.token:,} of {about}{cost.of:,}"
     if cost.page_tokens is None:
         return f"{head}."
     if not cost.page_tokens:
         return f"{head}; after page rounding no token is recomputed for it yet."
-    tiers = f", {cost.chunk_tokens:,} in the tiers" if cost.chunk_tokens else ""
+    tiers = f", {about}{cost.chunk_tokens:,} in the tiers" if cost.chunk_tokens else ""
     return (
-        f"{head}; {cost.page_tokens:,} tokens are recomputed on the GPU{tiers} whenever it changes."
+        f"{head}; {about}{cost.page_tokens:,} tokens are recomputed on the GPU{tiers} "
+        "whenever it changes."
     )
 
 

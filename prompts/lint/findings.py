@@ -46,7 +46,8 @@ class PrefixBreak:
     The prefix holds `token` tokens of the `of` that would be shared without the fault (`of` is the
     first token that changes for a good reason). `page_tokens` is what is lost on the GPU, after
     SGLang's page rounding, `chunk_tokens` in the tiers, after LMCache's chunk rounding. Counts are
-    None where no tokenizer was given or a part's length depends on values that aren't known.
+    None where no tokenizer was given or a part's length depends on values that aren't known, and
+    `estimated` where they are taken from bytes.
     """
 
     segment: str | None = None
@@ -54,6 +55,7 @@ class PrefixBreak:
     of: int | None = None
     page_tokens: int | None = None
     chunk_tokens: int | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

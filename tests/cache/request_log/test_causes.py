@@ -78,6 +78,7 @@ def test_the_same_is_found_with_the_models_own_tokens(name: str, tmp_path: Path)
     diagnosis = diagnose(to_lines(make()), LogOptions(tokenizer=tokenizer))
     assert diagnosis.exact
     assert _codes(diagnosis) == codes
+    assert "≈" not in "".join(finding.message for finding in diagnosis.findings)
 
 
 def test_a_finding_says_where_the_prefix_breaks_and_what_that_costs() -> None:
@@ -90,6 +91,7 @@ def test_a_finding_says_where_the_prefix_breaks_and_what_that_costs() -> None:
     assert finding.cost.of is not None
     assert finding.cost.token < 20 < finding.cost.of
     assert finding.cost.page_tokens == finding.cost.of // 64 * 64
+    assert f"at token ≈{finding.cost.token} of ≈{finding.cost.of:,}; ≈" in finding.message
     assert "10:00:41" in finding.message
     assert "10:01:41" in finding.message
 
