@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from prompts.lint.findings import Finding, FixSafety, apply_fixes
@@ -124,7 +124,20 @@ def identity(found: Finding, data: bytes) -> tuple[str, str | None, bytes]:
     return found.code, segment, data[found.place.start : found.place.stop]
 
 
+TWO_IN_A_FOLDED_TEXT = f"""{HEAD}  - id: s0
+    role: system
+    volatility: tenant
+    text: >-
+      You serve {{{{ region }}}}.
+      You serve {{{{ region }}}}.
+  - {{id: s1, role: system, volatility: static, text: "{RULES}"}}
+  - {{id: s2, role: system, volatility: tenant, text: "{"You serve {{ region }}. " * 5}"}}
+""".encode()
+
+
+@example(data=TWO_IN_A_FOLDED_TEXT)
 @given(data=files())
+@settings(max_examples=60)
 def test_a_move_removes_its_finding_and_changes_nothing_but_the_order(data: bytes) -> None:
     before = parse(data)
     for found in movable(data):
@@ -137,12 +150,15 @@ def test_a_move_removes_its_finding_and_changes_nothing_but_the_order(data: byte
         assert lines(moved) == lines(data)
         assert moved.count(b"\r\n") == data.count(b"\r\n")
         assert moved.endswith(b"\n") == data.endswith(b"\n")
-        left = {identity(each, moved) for each in lint(moved)}
-        assert left < {identity(each, data) for each in lint(data)}
-        assert identity(found, data) not in left
+        # Places in a folded text are that of the whole text: findings there are counted.
+        left = Counter(identity(each, moved) for each in lint(moved))
+        had = Counter(identity(each, data) for each in lint(data))
+        assert left <= had
+        assert left[identity(found, data)] < had[identity(found, data)]
 
 
 @given(data=files())
+@settings(max_examples=60)
 def test_moving_until_nothing_is_left_to_move_is_moving_once(data: bytes) -> None:
     once = fixed(data)
     assert not movable(once)
