@@ -55,11 +55,15 @@ def summary(outcome: LockOutcome) -> str:
         case True, True:
             return f"{outcome.path} is not current"
         case True, False:
-            return f"{outcome.path} is current: {outcome.templates} templates"
+            return f"{outcome.path} is current: {_counted(outcome.templates)}"
         case False, True:
             return f"{outcome.path} was not written"
         case _:
-            return f"wrote {outcome.path}: {outcome.templates} templates"
+            return f"wrote {outcome.path}: {_counted(outcome.templates)}"
+
+
+def _counted(templates: int) -> str:
+    return f"{templates} template{'' if templates == 1 else 's'}"
 
 
 def _problem_json(problem: LockProblem, traffic: Traffic) -> dict[str, object]:

@@ -102,9 +102,10 @@ class DocumentOrderVaries(Rule):
             for found in part.facts.filters:
                 if Kind.CONTEXT in found.nature.kinds and _orders_by_score(found):
                     offset = found.node.lineno
+                    changes = "each time" if found.node.name == "shuffle" else "with the question"
                     yield self.finding(
                         message=f"{part.tag_label(offset)} sends documents in an order that "
-                        "changes with the question; sort them by id.",
+                        f"changes {changes}; sort them by id.",
                         place=part.tag_place(offset),
                     )
 

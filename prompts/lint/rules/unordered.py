@@ -11,6 +11,7 @@ from prompts.lint.part import Part
 from prompts.lint.pieces import Call
 from prompts.lint.prompt_source import PromptSource
 from prompts.lint.rule import Rule, Subject
+from prompts.lint.vocabulary import Kind
 
 _SORTING = frozenset({"sort", "dictsort", "length", "count", "sum", "min", "max", "sorted"})
 
@@ -132,6 +133,8 @@ class UnorderedCollection(Rule):
                 if _unordered_call(last, call) and not _SORTING & set(call.around):
                     yield self._report(part, call.node.lineno)
             for found in part.facts.filters:
+                if found.node.name == "shuffle" and Kind.CONTEXT in found.nature.kinds:
+                    continue  # FW502 says so of documents
                 unordered = found.node.name in ("set", "shuffle") and not found.nature.constant
                 if unordered and not (_SORTING | {"random"}) & set(found.around):
                     yield self._report(part, found.node.lineno)
