@@ -57,6 +57,18 @@ def assign(target: ast.expr, value: Value, frame: Frame) -> None:
             bind(target, value, frame)
 
 
+def with_kept_turns(path: str | None, value: Value, frame: Frame) -> Value:
+    """What is put behind the turns of a list that is kept stays there: it isn't made anew."""
+    known = frame.lookup(path) if path is not None and path in frame.kept else None
+    if not isinstance(known, Items) or not isinstance(value, Items):
+        return value
+    start = len(known.items)
+    if value.items[:start] != known.items:
+        return value
+    added = tuple(replace(item, rebuilt=False) for item in value.items[start:])
+    return replace(value, items=(*known.items, *added))
+
+
 def _forget_fields(path: str, frame: Frame) -> None:
     """Drop what is known of `path.…`."""
     prefix = f"{path}."

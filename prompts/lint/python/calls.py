@@ -1,9 +1,10 @@
 """Calls: methods, libraries, functions of the module, and those that send a prompt."""
 
 import ast
+from collections.abc import Iterable
 from dataclasses import replace
 
-from prompts.lint.python.bindings import assign
+from prompts.lint.python.bindings import assign, with_kept_turns
 from prompts.lint.python.expressions import evaluate
 from prompts.lint.python.frame import Frame, dotted, span_of, union
 from prompts.lint.python.library_calls import (
@@ -22,7 +23,7 @@ from prompts.lint.python.methods import (
 )
 from prompts.lint.python.operators import as_items
 from prompts.lint.python.prompt_templates import filled
-from prompts.lint.python.sinks import sent_prompt
+from prompts.lint.python.sinks import SentPrompt, sent_prompt
 from prompts.lint.python.sources import (
     METHODS,
     ORDERED_MAKERS,
@@ -47,6 +48,7 @@ from prompts.lint.python.values import (
     Text,
     Value,
     as_text,
+    element,
     is_fixed,
     known_string,
     taints_of,
@@ -62,8 +64,10 @@ from prompts.lint.python.vocabulary import (
 )
 
 _RENDERS = frozenset({"render", "render_async", "substitute", "safe_substitute"})
-_FILLS = frozenset({"format", "format_messages", "format_prompt", "aformat_messages", "invoke"})
-_FILLS |= {"ainvoke", "stream", "astream"}
+_FILLS = frozenset({"format", "format_messages", "format_prompt", "aformat_messages"})
+_BATCHES = frozenset({"batch", "abatch"})
+_RUNS = frozenset({"invoke", "ainvoke", "stream", "astream"}) | _BATCHES
+_FILLS |= _RUNS
 _TEXT_RESULTS = frozenset({"isoformat", "strftime", "ctime", "timestamp", "date", "time", "hex"})
 _TEMPLATE_FILLS = _RENDERS | {"format", "format_map", "replace"}
 _CUTS = frozenset({"split", "rsplit", "partition", "rpartition"})
@@ -79,7 +83,7 @@ def call(node: ast.Call, frame: Frame) -> Value:
     is_known = isinstance(function, Routine) or isinstance(receiver, PromptTemplate)
     if sent is not None and not is_known:
         frame.machine.send(sent)
-        _remember_sent(node, frame)
+        _remember_sent(node, sent.messages, frame)
         return Opaque(name="answer")
     if receiver is not None and isinstance(node.func, ast.Attribute):
         result = _method(node, node.func, receiver, made, frame)
@@ -132,13 +136,18 @@ def _arguments(node: ast.Call, path: str, frame: Frame) -> Call:
     return Call(tuple(positional), tuple(keywords), span_of(node), path)
 
 
-def _remember_sent(node: ast.Call, frame: Frame) -> None:
-    """The variables that a prompt was made of, to notice when their start is cut off later."""
+def _remember_sent(node: ast.Call, messages: Value | None, frame: Frame) -> None:
+    """The variables that a prompt was made of: what is done to them later changes the next one."""
+    if isinstance(messages, Items):
+        frame.kept |= {path for path, value in frame.variables.items() if value is messages}
     for each in (*node.args, *(keyword.value for keyword in node.keywords)):
         for inner in ast.walk(each):
             if isinstance(inner, ast.Name | ast.Attribute):
                 path = dotted(inner)
-                if path is not None and is_history(path.rpartition(".")[2]):
+                if path is None:
+                    continue
+                frame.kept.add(path)
+                if is_history(path.rpartition(".")[2]):
                     frame.sent.add(path)
 
 
@@ -151,7 +160,7 @@ def _method(
         case Text():
             return text_method(receiver, name, made)
         case PromptTemplate():
-            return _template_method(receiver, name, made, frame)
+            return _template_method(receiver, node, made, frame)
         case Pattern():
             return _pattern_method(receiver, name, made)
         case Entries() if receiver.owner:
@@ -203,6 +212,7 @@ def _is_list_change(function: ast.Attribute, name: str, made: Call) -> bool:
 def _change(target: ast.expr, value: Value, made: Call, frame: Frame) -> None:
     path = dotted(target)
     condition = frame.condition()
+    value = with_kept_turns(path, value, frame)
     if path is not None:
         frame.changed.add(path)
         if path in frame.sent and isinstance(value, Items):
@@ -217,22 +227,60 @@ def _change(target: ast.expr, value: Value, made: Call, frame: Frame) -> None:
         assign(target, value, frame)
 
 
-def _template_method(receiver: PromptTemplate, name: str, made: Call, frame: Frame) -> Value | None:
+def _template_method(
+    receiver: PromptTemplate, node: ast.Call, made: Call, frame: Frame
+) -> Value | None:
+    name = made.path.rpartition(".")[2]
     if name == "partial":
-        values = receiver.bound
-        for key, value in made.keywords:
-            values = values.put(key, value)
-        return replace(receiver, bound=values)
+        return _with_bound(receiver, (*made.keywords, *_supplied(node.keywords, frame)))
     if name not in _RENDERS and name not in _FILLS:
         return None
     given = made.arguments[0] if made.arguments else Entries()
+    if name in _BATCHES:
+        given = element(given)
     values = given if isinstance(given, Entries) else Entries(taints=taints_of(given))
     for key, value in made.keywords:
         values = values.put(key, value)
     result = filled(receiver, values, made.span)
     if isinstance(result, Items):
         frame.machine.send_messages(result, made)
+    elif isinstance(result, Text) and receiver.syntax == "braces" and name in _RUNS:
+        frame.machine.send(SentPrompt(line=made.span.line, label=made.path, text=result))
     return result
+
+
+def _with_bound(template: PromptTemplate, given: Iterable[tuple[str, Value]]) -> PromptTemplate:
+    bound = template.bound
+    for key, value in given:
+        bound = bound.put(key, value)
+    return replace(template, bound=bound)
+
+
+def _supplied(given: Iterable[ast.keyword], frame: Frame) -> list[tuple[str, Value]]:
+    """Values for a template; it calls those that are functions whenever it is filled in."""
+    named = [(each.arg, each.value) for each in given if each.arg is not None]
+    return [(key, _supply(node, frame)) for key, node in named]
+
+
+def _supply(node: ast.expr, frame: Frame) -> Value:
+    if isinstance(node, ast.Lambda):
+        return evaluate(node.body, frame)
+    value = evaluate(node, frame)
+    if not isinstance(value, Routine | Reference):
+        return value
+    called = evaluate(ast.copy_location(ast.Call(node, [], []), node), frame)
+    return called if isinstance(value, Routine) or taints_of(called) else value
+
+
+def _partial_variables(node: ast.Call) -> list[ast.keyword]:
+    """What `partial_variables={...}` spells out, as if by keywords."""
+    return [
+        ast.keyword(key.value, value)
+        for keyword in node.keywords
+        if keyword.arg == "partial_variables" and isinstance(keyword.value, ast.Dict)
+        for key, value in zip(keyword.value.keys, keyword.value.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    ]
 
 
 def _called(function: Value, path: str, made: Call, node: ast.Call, frame: Frame) -> Value:
@@ -254,7 +302,12 @@ def _known_call(path: str, made: Call, node: ast.Call, frame: Frame) -> Value | 
     if path.startswith("random.") and "random.seeded" in frame.variables:
         return Opaque(fixed=True)
     found = library_call(path, made)
-    return found if found is not None else framework_template(path, made)
+    if found is not None:
+        return found
+    template = framework_template(path, made)
+    if isinstance(template, PromptTemplate):
+        return _with_bound(template, _supplied(_partial_variables(node), frame))
+    return template
 
 
 def _shuffled(made: Call) -> Value:

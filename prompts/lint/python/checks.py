@@ -136,7 +136,7 @@ def _rebuilt_faults(layout: Layout, turn: Turn) -> Iterator[Fault]:
     for taint in union(part.taints for part in turn.text.parts):
         is_new = turn.rebuilt and taint.kind in _REBUILT and taint.sure
         if is_new or taint.kind is Kind.SAMPLE:
-            yield _named(layout, _POSITIONAL[taint.kind], taint, "the turns before")
+            yield _named(layout, _POSITIONAL[taint.kind], taint, "the earlier turns")
 
 
 def _history_faults(layout: Layout) -> Iterator[Fault]:

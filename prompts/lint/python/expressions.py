@@ -48,6 +48,8 @@ from prompts.lint.python.values import (
 from prompts.lint.python.vocabulary import is_history
 
 _UNROLLED_ITEMS = 40
+# Methods whose result has all of what they are called on.
+_WHOLE = frozenset({"copy", "items"})
 
 Handler: TypeAlias = Callable[..., Value]
 
@@ -108,6 +110,8 @@ def _attribute_of(base: Value, node: ast.Attribute, path: str | None) -> Value:
 def _part_of(base: Value, node: ast.expr, path: str | None) -> Value:
     """A field of something unknown: it shares its causes, and has a name of its own."""
     taints = taints_of(base)
+    if not (isinstance(node, ast.Attribute) and node.attr in _WHOLE):
+        taints = without(taints, frozenset({Kind.PARSED}))
     part = named(Opaque(name=path or ""), path, node) if path else UNKNOWN
     if isinstance(part, Opaque) and part.taints:
         return replace(part, taints=part.taints | without(taints, PER_REQUEST))

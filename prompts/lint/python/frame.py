@@ -19,6 +19,7 @@ class Frame:
 
     `conditions` are the taints of the branches that the run is in; `sent` the paths that were
     part of a prompt so far, `holders` those with fields of their own among the variables.
+    `kept` are the paths of lists whose turns stay for the next prompt: sent ones, an object's.
     `discarded` is the expression of the statement at hand if nothing is done with its value.
     """
 
@@ -32,6 +33,7 @@ class Frame:
     changed: set[str] = field(default_factory=set)
     conditions: list[Taints] = field(default_factory=list)
     sent: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
     holders: set[str] = field(default_factory=set)
     discarded: ast.expr | None = None
 

@@ -33,6 +33,7 @@ from prompts.lint.python.values import (
     as_text,
     element,
     is_fixed,
+    is_parsed,
     known_string,
     literal,
     mapped_taints,
@@ -111,7 +112,7 @@ def dumped(call: Call) -> Value:
     """`json.dumps(...)`: the key order may be the caller's."""
     value = call.arguments[0] if call.arguments else call.keyword("obj") or UNKNOWN
     taints = taints_of(value)
-    if has(taints, Kind.PARSED):
+    if is_parsed(value):
         taints |= call.taint(Kind.RESERIALISED)
     ordered = call.keyword("sort_keys")
     is_sorted = isinstance(ordered, Constant) and bool(ordered.value)
@@ -348,9 +349,18 @@ def framework_template(name: str, call: Call) -> Value | None:
     if maker is None or (last.startswith("from_") and not owner.endswith("PromptTemplate")):
         return None
     made = maker(call)
+    if last == "from_template" and owner.endswith("ChatPromptTemplate"):
+        made = _one_turn(made)
     if (
         isinstance(made, PromptTemplate)
         and known_string(call.keyword("template_format")) == "jinja2"
     ):
         return replace(made, syntax="jinja")
     return made
+
+
+def _one_turn(template: Value) -> Value:
+    """A chat template of one text: LangChain makes it a user turn."""
+    if not isinstance(template, PromptTemplate):
+        return template
+    return replace(template, source=Items((Item(Message("user", template.source)),)))

@@ -165,6 +165,8 @@ class Machine:
         own = {k: v for k, v in frame.variables.items() if k.startswith("self.")}
         inner.variables.update(own if info.owner == frame.owner else {})
         bind_arguments(info, made, inner, bound=routine.bound or info.owner is not None)
+        inner.kept |= _own_paths(frame.kept) if info.owner == frame.owner else set()
+        inner.kept |= {name for name, path in _shared(info, node) if path in frame.kept}
         result = self._enter(info, inner)
         self._write_back(info, inner, node, frame)
         return result
@@ -216,13 +218,12 @@ class Machine:
             for name, value in inner.variables.items():
                 if name.startswith("self."):
                     frame.variables[name] = value
-        names = [a.arg for a in (*info.node.args.posonlyargs, *info.node.args.args)]
-        if info.owner is not None and not info.static:
-            names = names[1:]
-        for name, argument in zip(names, node.args, strict=False):
-            path = dotted(argument)
-            if name in inner.changed and path is not None:
+            frame.kept |= _own_paths(inner.kept)
+        for name, path in _shared(info, node):
+            if name in inner.changed:
                 frame.variables[path] = inner.variables[name]
+            if name in inner.kept:
+                frame.kept.add(path)
 
     def _instance(self, name: str, made: Call, frame: Frame) -> Value:
         """An object of a class of this module, by its fields."""
@@ -255,6 +256,7 @@ class Machine:
         inner = self._frame_for(info, None)
         bind_unknown(info, inner)
         inner.variables.update(own)
+        inner.kept |= own.keys()
         self._start_budget()
         state = _sgl_state(info.node, self)
         if state is not None:
@@ -345,6 +347,20 @@ class Machine:
 
 def _own(variables: dict[str, Value]) -> dict[str, Value]:
     return {name: value for name, value in variables.items() if name.startswith("self.")}
+
+
+def _own_paths(paths: Iterable[str]) -> set[str]:
+    return {path for path in paths if path.startswith("self.")}
+
+
+def _shared(info: RoutineInfo, node: ast.Call) -> list[tuple[str, str]]:
+    """(parameter, path of the caller's variable) for each variable that is handed over."""
+    names = [a.arg for a in (*info.node.args.posonlyargs, *info.node.args.args)]
+    if info.owner is not None and not info.static:
+        names = names[1:]
+    given = [*zip(names, node.args, strict=False)]
+    given += [(each.arg, each.value) for each in node.keywords if each.arg is not None]
+    return [(name, path) for name, each in given if (path := dotted(each)) is not None]
 
 
 def _result(frame: Frame) -> Value:

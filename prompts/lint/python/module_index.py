@@ -58,6 +58,8 @@ _SENDING_KEYWORDS = frozenset(
 )
 # Methods that send what some keyword or mapping holds: a body, or all of the arguments.
 _BY_KEYWORDS = frozenset(["create", "acreate", "parse", "stream", "post", "request"])
+# Methods that send what they are given first, if it is a prompt.
+_BY_ARGUMENT = frozenset(["stream", "astream"])
 _BODY_KEYWORDS = frozenset(["json", "data", "content", "body", "input", None])
 
 
@@ -159,7 +161,7 @@ class _Scan:
         keywords = {keyword.arg for keyword in node.keywords}
         if (
             name in _SENDING
-            or (node.args and is_model_call(name))
+            or (node.args and (is_model_call(name) or name in _BY_ARGUMENT))
             or keywords & _SENDING_KEYWORDS
             or (name in _BY_KEYWORDS and keywords & _BODY_KEYWORDS)
             or ("description" in keywords and "tool" in name.lower())

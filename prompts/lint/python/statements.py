@@ -4,7 +4,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from prompts.lint.python.bindings import assign, bind
+from prompts.lint.python.bindings import assign, bind, with_kept_turns
 from prompts.lint.python.expressions import evaluate, truncation_of
 from prompts.lint.python.frame import Frame, dotted, span_of
 from prompts.lint.python.methods import updated
@@ -78,9 +78,22 @@ def _run(node: ast.stmt, frame: Frame) -> bool:
 def _assign(node: ast.Assign, frame: Frame) -> None:
     value = evaluate(node.value, frame)
     for target in node.targets:
-        assign(target, value, frame)
+        _begin_anew(target, node.value, frame)
+        assign(target, with_kept_turns(dotted(target), value, frame), frame)
     if frame.sent and len(node.targets) == 1:
         _notice_late_cut(_path_of(node.targets[0]), value, frame)
+
+
+def _begin_anew(target: ast.expr, source: ast.expr, frame: Frame) -> None:
+    """A list that is spelled out without what its name held before keeps no earlier turns."""
+    path = dotted(target)
+    start = source
+    while isinstance(start, ast.BinOp):
+        start = start.left
+    if path in frame.kept and isinstance(start, ast.List | ast.ListComp):
+        inner = (dotted(n) for n in ast.walk(source) if isinstance(n, ast.Name | ast.Attribute))
+        if path not in inner:
+            frame.kept.discard(path)
 
 
 def _path_of(target: ast.expr) -> str | None:
@@ -117,7 +130,7 @@ def _augmented(node: ast.AugAssign, frame: Frame) -> None:
             made = updated(held, value)
         case _:
             made = join(held, value) if isinstance(held, Items) else UNKNOWN
-    assign(node.target, made, frame)
+    assign(node.target, with_kept_turns(dotted(node.target), made, frame), frame)
 
 
 def _appended(held: Value, message: Message | Text) -> Items:
@@ -183,10 +196,14 @@ def _for(node: ast.For | ast.AsyncFor, frame: Frame) -> None:
 
 
 def _mark_rebuilt(before: Mapping[str, Items], frame: Frame) -> None:
-    """What a loop that sends nothing put into lists is made anew each time the code runs."""
+    """What a loop that sends nothing put into lists is made anew each time the code runs.
+
+    Not so in a list that is kept: its earlier turns stay as they went out.
+    """
     for name, value in list(frame.variables.items()):
         known = before.get(name)
-        if isinstance(value, Items) and known is not None and value != known:
+        is_kept = name in frame.kept
+        if isinstance(value, Items) and known is not None and value != known and not is_kept:
             items = tuple(
                 replace(item, rebuilt=True) if item.repeated and item not in known.items else item
                 for item in value.items

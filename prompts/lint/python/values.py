@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from prompts.lint.python.taints import CLEAN, Kind, Span, Taints, without
+from prompts.lint.python.taints import CLEAN, Kind, Span, Taints, has, without
 from prompts.lint.python.vocabulary import is_constant_name, is_scaffold
 
 # Longer values are cut down to "unknown": no prompt needs more, and a loop must come to an end.
@@ -191,6 +191,18 @@ def taints_of(value: Value | None) -> Taints:
             return CLEAN
 
 
+def is_parsed(value: Value) -> bool:
+    """Whether the value is parsed JSON or a copy of it, not only made of some of it."""
+    match value:
+        case Opaque() | Entries():
+            return has(value.taints, Kind.PARSED)
+        case Items():
+            copied = any(item.repeated and is_parsed(item.value) for item in value.items)
+            return copied or has(value.order, Kind.PARSED)
+        case _:
+            return False
+
+
 def is_fixed(value: Value) -> bool:
     """Whether the value is the same in every run."""
     match value:
@@ -334,7 +346,10 @@ def join(one: Value, other: Value, forks: Taints = CLEAN) -> Value:
 
 def _either(one: Value, other: Value) -> Value:
     fixed = is_fixed(one) and is_fixed(other)
-    return Opaque(taints=taints_of(one) | taints_of(other), fixed=fixed)
+    taints = taints_of(one) | taints_of(other)
+    if not (is_parsed(one) or is_parsed(other)):
+        taints = without(taints, frozenset({Kind.PARSED}))
+    return Opaque(taints=taints, fixed=fixed)
 
 
 def _perhaps(value: Value, forks: Taints) -> Value:
