@@ -10,7 +10,7 @@ from cache.request_log.diagnosis import (
     Reported,
 )
 from cache.request_log.options import STANDARD_INPUT, LogOptions
-from cache.request_log.reader import open_log
+from cache.request_log.reader import NoRequestError, open_log
 from cache.request_log.report_json import to_json
 from cache.request_log.report_text import render_text
 
@@ -22,6 +22,7 @@ __all__ = [
     "GroupReport",
     "HitRates",
     "LogOptions",
+    "NoRequestError",
     "Reported",
     "diagnose",
     "lint_log",
@@ -35,7 +36,11 @@ def lint_log(options: LogOptions) -> Diagnosis:
     """Diagnose the log at `options.path`; `-` reads standard input.
 
     Raises:
-        RequestLogError: the log can't be opened, read or unpacked.
+        RequestLogError: the log can't be opened, read or unpacked, or holds no request.
     """
     with open_log(options.path) as lines:
-        return diagnose(lines, options)
+        diagnosis = diagnose(lines, options)
+    if not diagnosis.requests:
+        bad = [f"line {bad.line:,}: {bad.reason}" for bad in diagnosis.bad_examples[:1]]
+        raise NoRequestError(path=options.path, reason="".join(bad))
+    return diagnosis

@@ -18,6 +18,7 @@ Object: TypeAlias = dict[str, JSON]
 
 _WRAPPERS = ("body", "request", "request_body", "payload", "kwargs", "params", "data")
 _RESPONSES = ("response", "response_body", "completion", "result")
+_INSTRUCTIONS = ("instructions", "system")
 _SALTS = ("cache_salt", "extra_key")
 _WRAPPER_DEPTH = 3
 
@@ -28,7 +29,11 @@ class LogLineError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRequest:
-    """A request as it was sent, and what came back where the log has it; None is unknown."""
+    """A request as it was sent, and what came back where the log has it; None is unknown.
+
+    The first `instructions` messages are the body's own instructions, which no later response takes
+    over from this one.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
@@ -39,6 +44,7 @@ class LoggedRequest:
     cached_tokens: int | None = None
     response_id: str = ""
     previous_response_id: str = ""
+    instructions: int = 0
 
 
 def parse_line(line: bytes) -> LoggedRequest:
@@ -66,6 +72,7 @@ def parse_line(line: bytes) -> LoggedRequest:
         cached_tokens=_cached(usage),
         response_id=_text_of((response or {}).get("id")),
         previous_response_id=_text_of(body.get("previous_response_id")),
+        instructions=sum(1 for key in _INSTRUCTIONS if body.get(key)),
     )
 
 
@@ -99,7 +106,7 @@ def _response(record: Object) -> Object | None:
 
 def _messages(body: Object) -> tuple[Message, ...]:
     messages: list[Message] = []
-    for key in ("instructions", "system"):
+    for key in _INSTRUCTIONS:
         if body.get(key):
             messages.append(Message(role="system", content=_content(body[key])))
     held = body.get("messages", body.get("input", body.get("prompt")))
@@ -134,8 +141,13 @@ def _message(item: JSON) -> Message:
     content = item.get("content")
     role = item.get("role")
     if type(content) is str and type(role) is str and len(item) == 2:
-        return Message(role=role, content=content)
+        return Message(role=_engine_role(role), content=content)
     return _rich_message(item)
+
+
+def _engine_role(role: str) -> str:
+    """The role as Foreword's engine sends it on: chat templates know no developer."""
+    return "system" if role == "developer" else role
 
 
 def _rich_message(item: Object) -> Message:
@@ -144,7 +156,7 @@ def _rich_message(item: Object) -> Message:
         raise LogLineError("a message without a role")
     reasoning = item.get("reasoning_content") or item.get("reasoning")
     return Message(
-        role=role,
+        role=_engine_role(role),
         content=_content(item.get("content")),
         tool_calls=_calls(item),
         tool_call_id=_text_of(item.get("tool_call_id")) or None,

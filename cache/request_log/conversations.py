@@ -5,8 +5,9 @@ own newest. Messages are compared loosely (whitespace, reasoning, JSON spelling 
 not count), so that a rewritten history still finds its conversation.
 """
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cache.request_log.loose import LooseTexts
 from cache.request_log.table import RequestTable
@@ -23,6 +24,20 @@ class Link:
 
     earlier: int
     exact: bool
+
+
+class _Agreement(NamedTuple):
+    """How well a request fits as the one that is continued; `alike` of its messages are there.
+
+    The `score` counts those twice that are there as they were.
+    """
+
+    answered: bool
+    score: int
+    alike: int
+
+
+_NO_AGREEMENT = _Agreement(answered=False, score=0, alike=0)
 
 
 def turns(table: RequestTable, request: int) -> tuple[int, ...]:
@@ -85,31 +100,35 @@ def _best(
     history = messages[:-1]
     best, earlier = max(
         ((_agreement(table, loose, request, history), request) for request in candidates),
-        default=((False, 0), 0),
+        default=(_NO_AGREEMENT, 0),
     )
     own = turns(table, earlier)
-    if not best[1] or 2 * best[1] < min(len(own), len(messages) - 1):
+    if not best.alike or 2 * best.alike < min(len(own), len(messages) - 1):
         return None
     return Link(earlier=earlier, exact=messages[: len(own)] == own)
 
 
 def _agreement(
     table: RequestTable, loose: LooseTexts, request: int, history: tuple[int, ...]
-) -> tuple[bool, int]:
+) -> _Agreement:
     """Whether the request's answer is in a history, and how many of its messages are.
 
-    None count unless one of those that it brought itself is there.
+    None count unless one of those that it brought itself is there. Results of tools look alike in
+    all conversations: they tell nothing unless something else is there as it was.
     """
-    openings = {loose.opening(message) for message in history}
+    openings = Counter(loose.opening(message) for message in history)
     output = table.output(request)
     answered = output is not None and loose.opening(output) in openings
     own = turns(table, request)
     asked = _asked(table, own)
     found = [m for m in asked if any(loose.are_alike(m, other) for other in history)]
-    if not found:
-        return answered, 0
-    before = own[: len(own) - len(asked)]
-    return answered, len(found) + sum(loose.opening(message) in openings for message in before)
+    same = len(set(own) & set(history))
+    results = all(table.store.roles[message] == "tool" for message in found)
+    if not found or (results and not same and not answered):
+        return _Agreement(answered, 0, 0)
+    before = Counter(loose.opening(message) for message in own[: len(own) - len(asked)])
+    alike = len(found) + (before & openings).total()
+    return _Agreement(answered, alike + same, alike)
 
 
 def _asked(table: RequestTable, messages: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """A request log to its diagnosis: read, group, link, replay, compare, repair, replay again."""
 
 import gc
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,6 +37,7 @@ from prompts.lint.registry import rule
 _BAD_EXAMPLES = 10
 _LABEL_CHARACTERS = 60
 _CURVE_POINTS = 8
+_TOOL_PROBES = 8
 _NEW_OBJECTS = 100_000
 
 
@@ -90,6 +92,7 @@ def _diagnosed(lines: Iterable[bytes], options: LogOptions) -> Diagnosis:
         bad_lines=bad,
         bad_examples=tuple(examples),
         refused_by_chat_template=measure.refused if isinstance(measure, TokenMeasure) else 0,
+        tools_not_shown=_tools_not_shown(table, measure),
         rates=_rates(sent, repaired, range(len(table))),
         reported=_reported(table),
         groups=tuple(reports),
@@ -102,10 +105,12 @@ def _read(lines: Iterable[bytes]) -> tuple[RequestTable, int, list[BadLine]]:
     table = RequestTable()
     bad, examples, at = 0, list[BadLine](), 0
     for number, line in enumerate(lines, start=1):
-        stop = at + len(line.rstrip(b"\r\n"))
-        if stop > at and not line.isspace():
+        text = line.removeprefix(BOM_UTF8) if number == 1 else line
+        start = at + len(line) - len(text)
+        stop = start + len(text.rstrip(b"\r\n"))
+        if stop > start and not text.isspace():
             try:
-                table.add(parse_line(line), line=number, start=at, stop=stop)
+                table.add(parse_line(text), line=number, start=start, stop=stop)
             except LogLineError as error:
                 bad += 1
                 if len(examples) < _BAD_EXAMPLES:
@@ -118,6 +123,15 @@ def _measure(table: RequestTable, options: LogOptions) -> Measure:
     if options.tokenizer is None:
         return ByteMeasure(table.store, page_size=options.page_size)
     return TokenMeasure(table.store, options.tokenizer, page_size=options.page_size)
+
+
+def _tools_not_shown(table: RequestTable, measure: Measure) -> int:
+    """Requests with tools, where the chat template shows none of them."""
+    if not isinstance(measure, TokenMeasure):
+        return 0
+    prompts = [prompt for request in table if (prompt := table.prompt(request)).tools]
+    shown = any(measure.shows_tools(prompt) for prompt in prompts[:_TOOL_PROBES])
+    return 0 if shown else len(prompts)
 
 
 def _answers(table: RequestTable, links: Sequence[Link | None]) -> list[int | None]:

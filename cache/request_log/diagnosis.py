@@ -76,7 +76,10 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """A whole log. Without a tokenizer (`exact` false) all tokens are estimates from bytes."""
+    """A whole log. Without a tokenizer (`exact` false) all tokens are estimates from bytes.
+
+    `tools_not_shown`: so many requests carry tools, of which the chat template shows none.
+    """
 
     path: Path
     exact: bool
@@ -85,6 +88,7 @@ class Diagnosis:
     bad_lines: int
     bad_examples: tuple[BadLine, ...]
     refused_by_chat_template: int
+    tools_not_shown: int
     rates: HitRates
     reported: Reported
     groups: tuple[GroupReport, ...]

@@ -1,12 +1,13 @@
 """Losses that are not in the text: salts, prompts below a page, a pool that is too small."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from cache.request_log.groups import Group
 from cache.request_log.judge import Analysis
 from cache.request_log.options import LogOptions
 from cache.request_log.places import log_place
+from cache.request_log.prefixes import shared_length
 from cache.request_log.replay import Replay, replay
 from cache.request_log.table import RequestTable
 from prompts.lint.findings import Confidence, Finding, Severity
@@ -15,6 +16,9 @@ from prompts.lint.registry import rule
 _LEAST_SHARE = 0.02
 _LEAST_REQUESTS = 3
 _ISOLATED_ON_PURPOSE = 3
+_OPENING_SAMPLES = 16
+# Questions of no template may start with the same word or two, those of one share more characters.
+_LEAST_OPENING = 20
 _MOSTLY = 0.8
 
 
@@ -71,10 +75,13 @@ class EngineFinder:
         requests = group.requests
         if len(requests) < _LEAST_REQUESTS or any(repaired.cached[r] for r in requests):
             return None
-        prompts = [self.table.prompt(request) for request in requests[:_LEAST_REQUESTS]]
-        if len({prompt.messages[0] for prompt in prompts}) > 1:
+        first, *others = [
+            self.table.prompt(request)
+            for request in requests[:: max(1, len(requests) // _OPENING_SAMPLES)]
+        ]
+        if not self._open_alike({prompt.messages[0] for prompt in (first, *others)}):
             return None
-        shared = self.analysis.measure.shared_tokens(prompts[0], prompts[1])
+        shared = min(self.analysis.measure.shared_tokens(first, other) for other in others)
         if shared >= self.options.page_size:
             return None
         return rule("FW302").finding(
@@ -86,6 +93,15 @@ class EngineFinder:
             place=log_place(self.table, self.options, requests[0]),
             confidence=Confidence.CONFIRMED,
         )
+
+    def _open_alike(self, messages: Set[int]) -> bool:
+        """Whether first messages are one, or start with the same few words."""
+        if len(messages) == 1:
+            return True
+        # What the first and the last in order have in common, all have.
+        texts = sorted(self.table.store.text(message) for message in messages)
+        shared = texts[0][: shared_length(texts[0], texts[-1])]
+        return len(shared.strip()) >= _LEAST_OPENING
 
     def _capacity(self) -> Finding | None:
         """What is lost to eviction: by a given capacity, else by what the engine reported."""

@@ -55,8 +55,8 @@ def compare_turns(
         codes=codes,
         fresh=fresh + answered,
         answer=after[fresh] if answered else None,
-        one=table.store.text(before[parted]),
-        other=table.store.text(after[parted]) if parted < len(after) else "",
+        one=full_text(table.store.message(before[parted])),
+        other=full_text(table.store.message(after[parted])) if parted < len(after) else "",
     )
 
 
@@ -89,8 +89,8 @@ def _dropped(
         codes=("FW605",),
         fresh=parted + 1,
         answer=after[parted],
-        one=table.store.text(before[parted]),
-        other=table.store.text(after[parted]),
+        one=full_text(table.store.message(before[parted])),
+        other=full_text(table.store.message(after[parted])),
     )
 
 

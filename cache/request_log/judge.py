@@ -64,11 +64,16 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A cause with its price: `lost` tokens computed again by `affected` of `tried` requests."""
+    """A cause with its price: `lost` tokens computed again by `tried` requests.
+
+    `affected` of them lose anything, on average `each` tokens; `full` of them a page or more.
+    """
 
     cause: Cause
     lost: int
     affected: int
+    each: int
+    full: int
     tried: int
 
 
@@ -99,11 +104,14 @@ def _judged(
             without.prompt, without.cached, repaired.prompt, repaired.cached, strict=True
         )
     ]
-    affected = sum(1 for tokens in lost if tokens >= analysis.page_size)
+    losing = sum(1 for tokens in lost if tokens > 0)
+    full = sum(1 for tokens in lost if tokens >= analysis.page_size)
     return Judged(
         cause=cause,
         lost=round(share * sum(lost)),
-        affected=round(share * affected),
+        affected=max(1, round(share * losing)),
+        each=round(sum(lost) / max(1, losing)),
+        full=round(share * full),
         tried=len(trial.requests),
     )
 
@@ -125,7 +133,14 @@ def _duplicates(analysis: Analysis, trial: Group, cause: Cause) -> Judged:
     """Text sent twice is computed twice, whatever is cached; estimated from its bytes."""
     tokens = len(cause.one.encode(errors="replace")) // 4
     affected = round(len(trial.requests) * cause.seen / cause.compared)
-    return Judged(cause=cause, lost=tokens * affected, affected=affected, tried=len(trial.requests))
+    return Judged(
+        cause=cause,
+        lost=tokens * affected,
+        affected=affected,
+        each=tokens,
+        full=affected,
+        tried=len(trial.requests),
+    )
 
 
 def _counts(judged: Judged, repaired: Replay, analysis: Analysis) -> bool:
@@ -136,7 +151,7 @@ def _counts(judged: Judged, repaired: Replay, analysis: Analysis) -> bool:
         return False
     if judged.cause.code in _PRECISE and judged.cause.part in (HEAD, TOOLS, HISTORY):
         return judged.lost >= _LEAST_PRECISE_SHARE * total
-    if judged.cause.part == FIRST and judged.affected < 2:
+    if judged.cause.part == FIRST and judged.full < 2:
         return False
     each = judged.lost / judged.tried
     return each >= _LEAST_PAGES_EACH * analysis.page_size and judged.lost >= _LEAST_SHARE * total

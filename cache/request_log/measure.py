@@ -230,6 +230,11 @@ class TokenMeasure:
             return self._bytes.shared_tokens(one, other)
         return shared_length(ids, others) // ID_BYTES
 
+    def shows_tools(self, prompt: LogPrompt) -> bool:
+        """Whether the prompt's tools reach its tokens; yes for a prompt that is refused."""
+        shown = self._ids(prompt)
+        return shown is None or shown != self._ids(prompt._replace(tools=0))
+
     def _ids(self, prompt: LogPrompt) -> bytes | None:
         spans = self._spans(prompt)
         return None if spans is None else b"".join([self._packed(span) for span in spans])

@@ -1,6 +1,6 @@
 """The sentences of findings: what differs between requests, shown by two of them, and the cure."""
 
-from cache.request_log.causes import Cause
+from cache.request_log.causes import FIRST, Cause
 from cache.request_log.judge import Judged
 from cache.request_log.visible import differing, excerpt
 
@@ -46,14 +46,22 @@ _WHAT = {
 }
 
 
+# Where the user's turn comes first, what changes in it is there already.
+_IN_FIRST = {
+    "FW102": "put it behind the text that stays the same",
+    "FW103": "leave it out or put it behind the text that stays the same",
+}
+
+
 def cause_message(judged: Judged, *, exact: bool, lines: tuple[int, int]) -> str:
     """What a cause is, where two requests show it, what it costs, and what to do."""
     what, cure = _WHAT[judged.cause.code]
+    if judged.cause.part == FIRST:
+        cure = _IN_FIRST.get(judged.cause.code, cure)
     about = "" if exact else "≈"
-    each = round(judged.lost / max(1, judged.affected))
     return (
         f"In the {judged.cause.part}, {what}: {_shown(judged.cause, lines)}. "
-        f"{judged.affected:,} of {judged.tried:,} requests compute {about}{each:,} tokens "
+        f"{judged.affected:,} of {judged.tried:,} requests compute {about}{judged.each:,} tokens "
         f"again for it; {cure}."
     )
 

@@ -15,6 +15,16 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER_BYTES = 1 << 20
 
 
+class NoRequestError(RequestLogError):
+    """A request log in which no line holds a request."""
+
+    def __str__(self) -> str:
+        reason = f" ({self.reason})" if self.reason else ""
+        return (
+            f"no request could be read from {self.path}{reason}; one JSON object a line is wanted"
+        )
+
+
 @contextmanager
 def open_log(path: Path) -> Iterator[Iterator[bytes]]:
     """The lines of a log; `-` is standard input. Gzip is told by its first bytes.

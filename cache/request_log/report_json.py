@@ -23,6 +23,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
             ],
         },
         "refused_by_chat_template": diagnosis.refused_by_chat_template,
+        "tools_not_shown": diagnosis.tools_not_shown,
         "rates": _rates(diagnosis.rates),
         "reported": {
             "requests": diagnosis.reported.requests,

@@ -45,6 +45,12 @@ def _summary(diagnosis: Diagnosis) -> Iterator[str]:
         yield "Tokens are estimated (≈), 4 bytes each; give --tokenizer FOLDER for the model's own."
     if diagnosis.refused_by_chat_template:
         yield f"{diagnosis.refused_by_chat_template:,} of them were refused by the chat template: ≈"
+    if diagnosis.tools_not_shown:
+        carry = "request carries" if diagnosis.tools_not_shown == 1 else "requests carry"
+        yield (
+            f"The chat template shows no tools: {diagnosis.tools_not_shown:,} {carry} some, "
+            "counted without them."
+        )
     if diagnosis.bad_lines:
         first = diagnosis.bad_examples[0]
         yield (

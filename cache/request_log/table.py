@@ -155,7 +155,7 @@ class RequestTable:
         self._users = array("I")
         self._prompt_tokens = array("q")
         self._cached_tokens = array("q")
-        self._by_response: dict[str, int] = {}
+        self._by_response: dict[str, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -166,11 +166,13 @@ class RequestTable:
     def add(self, request: LoggedRequest, *, line: int, start: int, stop: int) -> None:
         """Append the request of a line (from 1) that takes the log's bytes `start <= i < stop`."""
         add_message = self.store.add_message
+        own = [add_message(message) for message in request.messages]
+        self._messages.extend(own[: request.instructions])
         self._messages.extend(self._earlier(request.previous_response_id))
-        self._messages.extend([add_message(message) for message in request.messages])
+        self._messages.extend(own[request.instructions :])
         self._message_starts.append(len(self._messages))
         if request.response_id and request.output:
-            self._by_response[request.response_id] = len(self)
+            self._by_response[request.response_id] = (len(self), request.instructions)
         output = _UNKNOWN if request.output is None else add_message(request.output)
         self._outputs.append(output)
         self._tools.append(self.store.add_tools(request.tools))
@@ -183,11 +185,12 @@ class RequestTable:
         self.stops.append(stop)
 
     def _earlier(self, response_id: str) -> tuple[int, ...]:
-        """What `previous_response_id` stands for, where the log holds it."""
-        earlier = self._by_response.get(response_id) if response_id else None
-        if earlier is None:
+        """What `previous_response_id` stands for, where the log holds it: not its instructions."""
+        found = self._by_response.get(response_id) if response_id else None
+        if found is None:
             return ()
-        return (*self.prompt(earlier).messages, self._outputs[earlier])
+        earlier, instructions = found
+        return (*self.prompt(earlier).messages[instructions:], self._outputs[earlier])
 
     def _label(self, text: str) -> int:
         number = self._label_numbers.setdefault(text, len(self._labels))

@@ -188,6 +188,15 @@ def test_a_log_is_diagnosed(folder: Path) -> None:
     assert run("--log", "log.jsonl").stdout.strip()
 
 
+def test_a_log_in_which_no_request_can_be_read_is_not_clean(folder: Path) -> None:
+    body = {"messages": [{"role": "user", "content": "Hello"}]}
+    (folder / "array.json").write_text(json.dumps([body], indent=2))
+    done = run("--log", "array.json")
+    assert done.exit_code == 2
+    assert "no request could be read from array.json" in done.output
+    assert "one JSON object a line is wanted" in done.output
+
+
 def test_findings_of_a_log_obey_the_same_options(folder: Path) -> None:
     rules = "Answer the customers of the harbour office in plain words. " * 40
     lines = [

@@ -120,3 +120,23 @@ def test_pictures_count_as_what_they_are() -> None:
         return _parsed({"messages": [{"role": "user", "content": [part]}]}).messages[0]
 
     assert message("a") == message("a") != message("b")
+
+
+def test_developer_messages_are_system_messages_as_in_the_engine() -> None:
+    """Chat templates know no developer and drop what it says, or refuse it."""
+    parts = [{"type": "text", "text": "Be brief."}]
+    request = _parsed(
+        {
+            "messages": [
+                {"role": "developer", "content": "Be kind."},
+                {"role": "developer", "content": parts},
+            ]
+        }
+    )
+    assert [message.role for message in request.messages] == ["system", "system"]
+
+
+def test_the_bodys_own_instructions_are_told_from_its_input() -> None:
+    """A later response does not take them over."""
+    assert _parsed({"instructions": "Be brief.", "input": "Hello"}).instructions == 1
+    assert _parsed(_BODY).instructions == 0

@@ -162,3 +162,55 @@ def test_a_salt_for_each_tenant_is_a_note_and_one_for_each_request_a_warning() -
     (warning,) = _diagnosis(FAULTS["salts"][0]()).findings
     assert (note.code, note.severity.value) == ("FW701", "note")
     assert (warning.code, warning.severity.value) == ("FW701", "warning")
+
+
+def test_what_changes_in_a_users_message_is_not_to_be_moved_there() -> None:
+    """It is there already; only its place in it can be better."""
+    for name, prefix in (("clock", "Now: 2026-11-03T09:{0:02}:07"), ("id", "Run {1:032x}")):
+        text = "Answer the customers of the harbour office in plain words. " * 40
+        bodies: list[Body] = [
+            {
+                "messages": [
+                    {"role": "user", "content": f"{prefix.format(i, 7**40 * (i + 1))}\n{text}"}
+                ]
+            }
+            for i in range(20)
+        ]
+        (finding,) = _diagnosis(bodies).findings
+        assert finding.code in ("FW102", "FW103"), name
+        assert "put it behind the text that stays the same" in finding.message
+        assert "last user turn" not in finding.message
+
+
+def test_rewritten_arguments_are_shown_and_join_no_other_conversation() -> None:
+    """Results that look alike in all conversations are no sign of a shared history."""
+    bodies: list[Body] = []
+    for number in range(8):
+        messages = [system(RULES)]
+        for turn in range(3):
+            order = f"{31 * number + turn}"
+            messages += [{"role": "user", "content": f"Where is my order? Order {order}."}]
+            call = {"id": f"c_{number}_{turn}", "type": "function"}
+            bodies.append({"messages": list(messages)})
+            for spelled in (
+                f'{{"id": "{order}", "why": "asked"}}',
+                f'{{"id":"{order}","why":"asked"}}',
+            ):
+                function = {"name": "track", "arguments": spelled}
+                asked = {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{**call, "function": function}],
+                }
+                told = (
+                    f'{{"status": "shipped", "at": "2026-11-0{turn + 1}T10:00:00", "n": {number}}}'
+                )
+                result = {"role": "tool", "tool_call_id": call["id"], "content": told}
+                if '": ' in spelled:
+                    bodies.append({"messages": [*messages, asked, result]})
+            answer = {"role": "assistant", "content": f"Your order {order} has been shipped."}
+            messages += [asked, result, answer]
+    (finding,) = _diagnosis(bodies, page_size=16).findings
+    assert finding.code == "FW404"
+    assert 'track({"id": "0"' in finding.message
+    assert " 0 of " not in finding.message

@@ -1,5 +1,6 @@
 """Whole logs: files, gzip, standard input, bad lines, and what the outputs say."""
 
+import codecs
 import gzip
 import json
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from cache.errors import RequestLogError
 from cache.request_log import (
     LogOptions,
+    NoRequestError,
     diagnose,
     lint_log,
     render_text,
@@ -55,6 +57,25 @@ def test_a_missing_or_damaged_file_is_one_clear_error(data: bytes, tmp_path: Pat
     damaged.write_bytes(gzip.compress(data)[:-20])
     with pytest.raises(RequestLogError, match="damaged"):
         lint_log(LogOptions(path=damaged))
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b'[\n  {"messages": []}\n]\n', b"PK\x03\x04\n"])
+def test_a_file_without_a_request_is_no_clean_log(data: bytes, tmp_path: Path) -> None:
+    """A pretty-printed array, an empty file or the wrong one is said to be that."""
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(data)
+    with pytest.raises(NoRequestError, match="no request could be read from") as raised:
+        lint_log(LogOptions(path=path))
+    assert str(raised.value).endswith("one JSON object a line is wanted")
+
+
+def test_a_byte_order_mark_is_skipped(data: bytes) -> None:
+    """The first request counts, and places are still those of the file."""
+    marked = codecs.BOM_UTF8 + data
+    diagnosis = diagnose(marked.splitlines(keepends=True), LogOptions())
+    assert (diagnosis.requests, diagnosis.bad_lines) == (40, 0)
+    (place,) = [finding.place for finding in diagnosis.findings]
+    assert marked[place.start : place.stop] == data.splitlines()[place.line - 1]
 
 
 def test_bad_lines_are_counted_and_named_but_not_fatal() -> None:
@@ -111,13 +132,24 @@ def test_more_room_never_lowers_the_hit_rate() -> None:
 
 
 def test_a_previous_response_stands_for_its_conversation() -> None:
-    """Where the log holds it, the earlier turns count as part of the prompt."""
+    """Where the log holds it, the earlier turns count as part of the prompt.
+
+    Its instructions do not: those of the response's own request stand first.
+    """
     answer = {"type": "message", "role": "assistant", "content": "It is open."}
+    rules = "You know the shop. " * 40
     first = {
-        "request": {"instructions": "You know the shop. " * 40, "input": "Is it open?"},
+        "request": {"instructions": rules, "input": "Is it open?"},
         "response": {"id": "resp_1", "output": [answer]},
     }
     second = {"request": {"input": "Until when?", "previous_response_id": "resp_1"}}
-    diagnosis = diagnose([json.dumps(line).encode() for line in (first, second)], LogOptions())
-    assert diagnosis.groups[0].conversations == 1
-    assert diagnosis.rates.cached_tokens > 0
+    same = {"request": {**second["request"], "instructions": rules}}
+    whole, bare = (
+        diagnose([json.dumps(line).encode() for line in (first, later)], LogOptions())
+        for later in (same, second)
+    )
+    assert whole.groups[0].conversations == 1
+    assert whole.rates.cached_tokens > 0
+    assert bare.rates.cached_tokens == 0
+    assert whole.rates.prompt_tokens < 2.5 * len(rules) / 4
+    assert bare.rates.prompt_tokens < 1.5 * len(rules) / 4

@@ -1,9 +1,11 @@
 """What is counted of prompts with a model's own tokenizer is what the engine would hold."""
 
+import json
 from array import array
 
 import pytest
 
+from cache.request_log import LogOptions, diagnose, render_text, to_json
 from cache.request_log.measure import PAGE_HASH_BYTES, TokenMeasure
 from cache.request_log.prefixes import shared_length
 from cache.request_log.table import LogPrompt, TextStore
@@ -59,3 +61,18 @@ def test_the_next_turn_finds_the_answer(tokenizer: PromptTokenizer) -> None:
 
 def _pages(one: bytes, other: bytes) -> int:
     return shared_length(one, other) // PAGE_HASH_BYTES
+
+
+@pytest.mark.parametrize(("name", "shown"), [("smollm2", False), ("qwen3", True)])
+def test_tools_that_a_chat_template_does_not_show_are_told(
+    name: str, shown: bool, real_tokenizers: RealTokenizers
+) -> None:
+    """They are no part of the prompt then."""
+    tool = {"type": "function", "function": {"name": "track", "description": WORDS}}
+    body = {"messages": [{"role": "user", "content": "Hello"}], "tools": [tool]}
+    lines = [json.dumps(line).encode() for line in (body, body, {"prompt": "Hello"})]
+    diagnosis = diagnose(lines, LogOptions(tokenizer=real_tokenizers.load(name)))
+    assert diagnosis.tools_not_shown == (0 if shown else 2)
+    assert to_json(diagnosis)["tools_not_shown"] == diagnosis.tools_not_shown
+    sentence = "The chat template shows no tools: 2 requests carry some, counted without them."
+    assert (sentence in render_text(diagnosis)) != shown
