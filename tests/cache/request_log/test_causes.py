@@ -22,6 +22,7 @@ from tests.cache.request_log.other_logs import MORE_CLEAN, STYLES
 from tests.tokenizer_folders import CHATML, write_tokenizer
 
 _SMALL_POOL_TOKENS = 10_000
+_SHORT_QUESTIONS = ["Where is my order?", "Can I return it?", "When do you open?", "Is it new?"]
 
 
 def _diagnosis(bodies: list[Body], **options: int) -> Diagnosis:
@@ -214,3 +215,21 @@ def test_rewritten_arguments_are_shown_and_join_no_other_conversation() -> None:
     assert finding.code == "FW404"
     assert 'track({"id": "0"' in finding.message
     assert " 0 of " not in finding.message
+
+
+@pytest.mark.parametrize("opening", ["Classify as spam or ham: ", "Sort the text.\n\nText: "])
+@pytest.mark.parametrize("key", ["prompt", "messages"])
+def test_one_short_prompt_for_all_is_below_a_page(opening: str, key: str) -> None:
+    """A template that is no message of its own is still one."""
+    short = [f"{opening}{words} {i}" for i, words in enumerate(_SHORT_QUESTIONS * 5)]
+    bodies: list[Body] = [
+        {key: text if key == "prompt" else [{"role": "user", "content": text}]} for text in short
+    ]
+    assert _codes(_diagnosis(bodies)) == {"FW302"}
+
+
+def test_short_questions_of_no_template_share_nothing() -> None:
+    """Nor do those that happen to start with the same word."""
+    for opening in ("", "Please, "):
+        short = [f"{opening}{words} {i}" for i, words in enumerate(_SHORT_QUESTIONS * 5)]
+        assert _codes(_diagnosis([{"prompt": text} for text in short])) == set()
