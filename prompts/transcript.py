@@ -13,8 +13,9 @@ from prompts.chat_shapes import Piece
 from prompts.chat_template import pieces_from, text_of
 from prompts.errors import TranscriptRewriteError
 from prompts.segments import Message, Tool
+from prompts.shared_length import shared_length
 from prompts.tokens import EncodedPieces, PromptTokenizer
-from prompts.transcript_answer import AnswerPlace, locate_answer, lost_part, shared_length
+from prompts.transcript_answer import AnswerPlace, locate_answer, lost_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from prompts.chat_shapes import Piece
 from prompts.chat_template import pieces_from, text_of
@@ -50,18 +49,6 @@ def locate_answer(
         cause = _REASONING_LEFT_OUT if len(said) > len(written) else _OTHER_WORDS
         return AnswerPlace(end=start, unfaithful=cause)
     return AnswerPlace(end=stop if stopped else close)
-
-
-def shared_length(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many leading items two sequences share."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def lost_part(pieces: Sequence[Piece], message: Message, index: int) -> str | None:

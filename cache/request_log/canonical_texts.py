@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cache.request_log.patterns import mask_clocks, mask_emails, mask_ids
-from cache.request_log.prefixes import shared_length
+from prompts.shared_length import shared_length
 
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"

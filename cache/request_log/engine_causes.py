@@ -7,11 +7,11 @@ from cache.request_log.groups import Group
 from cache.request_log.judge import Analysis
 from cache.request_log.options import LogOptions
 from cache.request_log.places import log_place
-from cache.request_log.prefixes import shared_length
 from cache.request_log.replay import Replay, replay
 from cache.request_log.table import RequestTable
 from prompts.lint.findings import Confidence, Finding, Severity
 from prompts.lint.registry import rule
+from prompts.shared_length import shared_length
 
 _LEAST_SHARE = 0.02
 _LEAST_REQUESTS = 3

@@ -12,12 +12,12 @@ from hashlib import blake2b
 from itertools import count
 from typing import NamedTuple, Protocol
 
-from cache.request_log.prefixes import shared_length
 from cache.request_log.table import LogPrompt, TextStore
 from prompts import Message, PromptTokenizer
 from prompts.chat_rope import Origin
 from prompts.chat_shapes import Piece
 from prompts.errors import ChatTemplateError
+from prompts.shared_length import shared_length
 from prompts.token_runs import ID_BYTES
 from prompts.token_spans import Span
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from cache.request_log.diagnosis import Diagnosis, GroupReport, HitRates
 from prompts.lint.findings import Finding
+from prompts.lint.json_output import cost_json
 
 SCHEMA_VERSION = 1
 
@@ -64,7 +65,6 @@ def _group(group: GroupReport) -> dict[str, Any]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    cost = finding.cost
     return {
         "code": finding.code,
         "name": finding.name,
@@ -72,13 +72,5 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "confidence": finding.confidence.value,
         "message": finding.message,
         "line": finding.place.line,
-        "cost": None
-        if cost is None
-        else {
-            "segment": cost.segment,
-            "token": cost.token,
-            "of": cost.of,
-            "page_tokens": cost.page_tokens,
-            "chunk_tokens": cost.chunk_tokens,
-        },
+        "cost": cost_json(finding.cost) if finding.cost else None,
     }

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from cache.request_log.pieces import split_blocks, split_pieces
-from cache.request_log.prefixes import shared_length
+from prompts.shared_length import shared_length
 
 _DOCUMENT = re.compile(
     r"<(?:doc|document|passage|chunk|source|context|result|item|file)\b|^\s*\[\d+\]"

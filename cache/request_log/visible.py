@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from cache.request_log.prefixes import shared_length
+from prompts.shared_length import shared_length
 
 _SPAN = 24
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -37,12 +37,13 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "column": finding.place.column,
         "byte_start": finding.place.start,
         "byte_stop": finding.place.stop,
-        "cost": _cost(finding.cost) if finding.cost else None,
+        "cost": cost_json(finding.cost) if finding.cost else None,
         "fix": _fix(finding.fix) if finding.fix else None,
     }
 
 
-def _cost(cost: PrefixBreak) -> dict[str, Any]:
+def cost_json(cost: PrefixBreak) -> dict[str, Any]:
+    """Where the prefix breaks, and what that costs."""
     return {
         "segment": cost.segment,
         "token": cost.token,

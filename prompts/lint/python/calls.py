@@ -33,7 +33,7 @@ from prompts.lint.python.sources import (
     is_locale_date,
     strips_reasoning,
 )
-from prompts.lint.python.taints import CLEAN, PER_REQUEST, Kind, Taint, Taints, has
+from prompts.lint.python.taints import CLEAN, Kind, Taints, request_taints
 from prompts.lint.python.values import (
     UNKNOWN,
     Constant,
@@ -338,7 +338,7 @@ def _unknown_call(function: Value, path: str, made: Call) -> Value:
         return _carried(base | given, made)
     if is_static_loader(last) and not base | given:
         return Opaque(fixed=True, name=last)
-    return Opaque(taints=base | _request_only(given, made), name=_result_name(last))
+    return Opaque(taints=base | request_taints(given, made.span), name=_result_name(last))
 
 
 def _result_name(function: str) -> str:
@@ -373,10 +373,3 @@ def _carried(taints: Taints, made: Call) -> Value:
 
 def _all_fixed(made: Call) -> bool:
     return all(is_fixed(v) for v in (*made.arguments, *(v for _, v in made.keywords)))
-
-
-def _request_only(given: Taints, made: Call) -> Taints:
-    """What an unknown function makes of a request's data differs from request to request."""
-    if not has(given, *PER_REQUEST):
-        return CLEAN
-    return frozenset({Taint(Kind.REQUEST, made.span, sure=False)})

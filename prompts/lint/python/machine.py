@@ -25,7 +25,14 @@ from prompts.lint.python.module_index import (
 from prompts.lint.python.operators import as_items
 from prompts.lint.python.sinks import SentPrompt, holds_messages
 from prompts.lint.python.statements import execute, joined
-from prompts.lint.python.taints import CLEAN, PER_REQUEST, Kind, Span, Taint, Taints, has
+from prompts.lint.python.taints import (
+    CLEAN,
+    Kind,
+    Span,
+    Taint,
+    Taints,
+    request_taints,
+)
 from prompts.lint.python.values import (
     UNKNOWN,
     Entries,
@@ -393,6 +400,4 @@ def _sgl_state(node: FunctionNode, machine: Machine) -> str | None:
 def _summary_of(made: Call) -> Value:
     """A call that isn't followed: what it gives back depends on what it was given."""
     given = union(taints_of(v) for v in (*made.arguments, *(v for _, v in made.keywords)))
-    if not has(given, *PER_REQUEST):
-        return Opaque(fixed=False)
-    return Opaque(taints=frozenset({Taint(Kind.REQUEST, made.span, sure=False)}))
+    return Opaque(taints=request_taints(given, made.span))

@@ -74,3 +74,10 @@ def without(taints: Taints, kinds: frozenset[Kind]) -> Taints:
 def has(taints: Taints, *kinds: Kind) -> bool:
     """Whether one of them is of one of the kinds."""
     return any(t.kind in kinds for t in taints)
+
+
+def request_taints(given: Taints, span: Span) -> Taints:
+    """What is made of a request's data in some unknown way: it differs from request to request."""
+    if not has(given, *PER_REQUEST):
+        return CLEAN
+    return frozenset({Taint(Kind.REQUEST, span, sure=False)})

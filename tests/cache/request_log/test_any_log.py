@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cache.request_log import LogOptions, diagnose, render_text, to_json
 from cache.request_log.bodies import LogLineError, parse_line
 from cache.request_log.pieces import split_blocks, split_pieces
-from cache.request_log.prefixes import shared_length
+from prompts.shared_length import shared_length
 
 _JSON = st.recursive(
     st.none()

@@ -7,9 +7,9 @@ import pytest
 
 from cache.request_log import LogOptions, diagnose, render_text, to_json
 from cache.request_log.measure import PAGE_HASH_BYTES, TokenMeasure
-from cache.request_log.prefixes import shared_length
 from cache.request_log.table import LogPrompt, TextStore
 from prompts import Message, PromptTokenizer
+from prompts.shared_length import shared_length
 from tests.tokenizer_packages import RealTokenizers
 
 PAGE = 4

@@ -1,12 +1,10 @@
 """How long two sequences are the same."""
 
-from array import array
-from typing import TypeVar
-
-S = TypeVar("S", str, bytes, "array[int]")
+from collections.abc import Sequence
+from typing import Any
 
 
-def shared_length(one: S, other: S) -> int:
+def shared_length(one: Sequence[Any], other: Sequence[Any]) -> int:
     """Length of the longest common prefix, found by halving: slices compare at memory speed."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:
