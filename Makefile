@@ -13,7 +13,7 @@ help:
 	@echo "make up         install what is needed and start the whole stack here"
 	@echo "make test       the whole suite, the real engine included"
 	@echo "make test-fast  the tests that start no engine"
-	@echo "make lint       format, lint, types, import contracts, our own templates"
+	@echo "make lint       format, lint, types, import contracts, our own templates and Compose file"
 	@echo "make install    just the Python environment (.venv)"
 	@echo "make lock       make the lock files again (needs uv)"
 	@echo "make clean      remove everything that was made in this clone"
@@ -47,6 +47,7 @@ lint: install
 	MYPYPATH=deploy/pytest-plugin/src $(VENV)/bin/mypy -p foreword_pytest
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/foreword lint prompts/templates
+	$(VENV)/bin/foreword lint --engine-config docker-compose.yml --engine-config deploy/compose/lmcache.yaml
 	$(VENV)/bin/foreword lock --check
 
 lock:

@@ -4,6 +4,7 @@ The ledger adds up what responses said; this adds up `sglang:cached_tokens_total
 agree, and the report prints the difference.
 """
 
+import time
 from datetime import UTC, datetime
 
 import anyio
@@ -21,13 +22,16 @@ _POLL_S = 15.0
 class EngineCounters:
     """A track of one engine's counters, advanced from time to time.
 
-    `guard` is what the guard plugin said at the last look.
+    `guard` is what the guard plugin said at the last look; `guard_known` is False where that look
+    failed, so that a plugin that said nothing isn't taken for one that is missing.
     """
 
     def __init__(self, client: EngineClient) -> None:
         self._client = client
         self._track: CounterTrack | None = None
+        self._looked_at: float | None = None
         self.guard = GuardStatus()
+        self.guard_known = False
         self._log = structlog.get_logger(engine=client.url)
 
     async def watch(self) -> None:
@@ -36,14 +40,20 @@ class EngineCounters:
             await self.advance()
             await anyio.sleep(_POLL_S if self._track is not None else 1.0)
 
+    async def look_if_older(self, than_s: float) -> None:
+        """Advance, unless that was done within the last `than_s` seconds."""
+        if self._looked_at is None or time.monotonic() - self._looked_at > than_s:
+            await self.advance()
+
     async def advance(self) -> EngineDelta | None:
         """What the engine has counted since the first look; None where it can't be read now."""
+        self._looked_at = time.monotonic()
         try:
             text = await self._client.metrics()
             snapshot = parse_engine_metrics(text, at=datetime.now(UTC))
-            self.guard = parse_guard_metrics(text)
+            self.guard, self.guard_known = parse_guard_metrics(text), True
         except EngineError:
-            self.guard = GuardStatus()
+            self.guard, self.guard_known = GuardStatus(), False
             return None
         except MetricsFormatError as error:
             self._log.warning("engine_metrics_unreadable", problem=str(error))

@@ -4,7 +4,8 @@ Source: SGLang 0.5.23 srt/entrypoints/http_server.py and srt/entrypoints/openai/
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -15,11 +16,22 @@ _JSON: Headers = ((b"content-type", b"application/json"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KvEventsAddress:
+    """Where an engine publishes its KV events, and where it sends them again; ZeroMQ endpoints."""
+
+    events: str
+    replay: str | None = None
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
     """What an engine says of itself.
 
     `cache_report` tells whether it counts cached tokens in each answer: without
-    `--enable-cache-report` the figure is unknown. `page_tokens` is its `--page-size`.
+    `--enable-cache-report` the figure is unknown. `page_tokens` is its `--page-size`. `kv_events`
+    is None where it publishes none that one subscriber could follow. `settings` is its whole
+    `/server_info`.
     """
 
     model_path: str
@@ -31,6 +43,8 @@ class EngineInfo:
     cache_report: bool
     tiers: bool
     version: str
+    kv_events: KvEventsAddress | None = None
+    settings: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 class EngineClient:
@@ -55,13 +69,30 @@ class EngineClient:
         Raises:
             EngineProtocolError: it isn't an SGLang server.
         """
-        raw = orjson.loads(await self._read("GET", "/server_info"))
+        raw = await self.server_info()
         models = orjson.loads(await self._read("GET", "/v1/models"))
         try:
-            return _info(raw, context_tokens=int(models["data"][0]["max_model_len"]))
+            context_tokens = int(models["data"][0]["max_model_len"])
+            return _info(raw, context_tokens=context_tokens, url=self.url)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             problem = f"/server_info or /v1/models lacks {error}"
             raise EngineProtocolError(self.url, problem) from error
+
+    async def server_info(self) -> Mapping[str, object]:
+        """Every argument that the engine runs with, and what it resolved them to.
+
+        Raises:
+            EngineProtocolError: it isn't an SGLang server.
+        """
+        match orjson.loads(await self._read("GET", "/server_info")):
+            case dict() as raw:
+                return raw
+            case _:
+                raise EngineProtocolError(self.url, "/server_info is no object")
+
+    async def loads(self) -> bytes:
+        """The engine's `/v1/loads`, for `cache.engine_loads.parse_loads`."""
+        return await self._read("GET", "/v1/loads?include=core,memory")
 
     async def tokenize(
         self, messages: Sequence[Mapping[str, object]], tools: Sequence[object] = ()
@@ -80,6 +111,38 @@ class EngineClient:
                 return [int(token) for token in tokens]
             case _:
                 raise EngineProtocolError(self.url, "/v1/tokenize has no tokens")
+
+    async def token_ids(self, text: str) -> list[int]:
+        """The ids of a text, with no chat template and no special token around it."""
+        body = orjson.dumps({"prompt": text, "add_special_tokens": False})
+        match orjson.loads(await self._read("POST", "/v1/tokenize", body)):
+            case {"tokens": list() as tokens}:
+                return [int(token) for token in tokens]
+            case _:
+                raise EngineProtocolError(self.url, "/v1/tokenize has no tokens")
+
+    async def generate(self, body: Mapping[str, object]) -> Mapping[str, object]:
+        """SGLang's own route: ids in, ids out. It counts re-used tokens without a cache report too.
+
+        Raises:
+            EngineResponseError: it refuses the request.
+        """
+        match orjson.loads(await self._read("POST", "/generate", orjson.dumps(body))):
+            case dict() as answer:
+                return answer
+            case _:
+                raise EngineProtocolError(self.url, "/generate gives no object")
+
+    async def flush_cache(self, *, wait_s: float) -> None:
+        """Empty the engine's own cache (G1); what lies in the tiers below stays.
+
+        Args:
+            wait_s: how long the engine waits for its running requests to end.
+
+        Raises:
+            EngineResponseError: requests still run, so nothing was flushed.
+        """
+        await self._read("POST", f"/flush_cache?timeout={wait_s:g}")
 
     async def metrics(self) -> str:
         """The engine's Prometheus text."""
@@ -143,7 +206,7 @@ def _message(body: bytes) -> str:
             return str(parsed)[:500]
 
 
-def _info(raw: Mapping[str, object], *, context_tokens: int) -> EngineInfo:
+def _info(raw: Mapping[str, object], *, context_tokens: int, url: str) -> EngineInfo:
     model_path = str(raw["model_path"])
     states = raw.get("internal_states")
     state = states[0] if isinstance(states, list) and states else {}
@@ -158,4 +221,33 @@ def _info(raw: Mapping[str, object], *, context_tokens: int) -> EngineInfo:
         cache_report=bool(raw.get("enable_cache_report")),
         tiers=bool(raw.get("enable_lmcache")),
         version=str(raw.get("version", "unknown")),
+        kv_events=_kv_events(raw.get("kv_events"), url=url),
+        settings=raw,
     )
+
+
+def _kv_events(told: object, *, url: str) -> KvEventsAddress | None:
+    """The address in SGLang's own description.
+
+    One that it bound to all interfaces is reached at the host of its URL. An engine with several
+    data-parallel ranks publishes for each on its own; which rank a request goes to is not known.
+    """
+    if not isinstance(told, Mapping) or told.get("dp_size") != 1:
+        return None
+    host, port = told.get("endpoint_host"), told.get("endpoint_port_base")
+    replay = told.get("replay_endpoint_port_base")
+    if not isinstance(host, str) or not isinstance(port, int):
+        return None
+    base = f"tcp://{_reached_at(host, url=url)}"
+    return KvEventsAddress(
+        events=f"{base}:{port}",
+        replay=f"{base}:{replay}" if isinstance(replay, int) else None,
+        topic=str(told.get("topic") or ""),
+    )
+
+
+def _reached_at(host: str, *, url: str) -> str:
+    if host not in ("*", "0.0.0.0", "::", "[::]"):
+        return host
+    engine = urlsplit(url).hostname or "127.0.0.1"
+    return f"[{engine}]" if ":" in engine else engine

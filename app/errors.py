@@ -14,7 +14,11 @@ GatewayError
 │   ├── EngineResponseError      (status, message)
 │   └── EngineProtocolError      (problem)
 ├── EngineNotReadyError          (engine)
-└── HomeError                    (path, problem)
+│   └── EngineLeaksError         (evidence)       it serves one tenant's KV to another
+├── DatabaseError                (url, problem)
+├── HomeError                    (path, problem)
+├── RequestNotFoundError         (request_id, kept_days)
+└── TierServerError              (url, problem)
 ```
 """
 
@@ -168,6 +172,36 @@ class EngineNotReadyError(GatewayError):
         return f"the engine at {self.engine} is not ready yet; try again in a few seconds"
 
 
+class EngineLeaksError(EngineNotReadyError):
+    """The engine was seen to serve one salt's KV under another: it gets no requests."""
+
+    def __init__(self, engine: str, evidence: str) -> None:
+        super().__init__(engine)
+        self.evidence = evidence
+
+    def __str__(self) -> str:
+        return (
+            f"the engine at {self.engine} gets no requests, since it serves one tenant's KV to "
+            f"another ({self.evidence}): use an SGLang that honours cache_salt, with no proxy that "
+            "removes it"
+        )
+
+
+class DatabaseError(GatewayError):
+    """The database at `url`, told without its password, can't be used."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(url, problem)
+        self.url = url
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"the database {self.url} can't be used ({self.problem}); check "
+            "FOREWORD_DATABASE__URL, and that the server runs and lets this user make tables"
+        )
+
+
 class HomeError(GatewayError):
     """The state folder can't be used."""
 
@@ -178,3 +212,33 @@ class HomeError(GatewayError):
 
     def __str__(self) -> str:
         return f"{self.path} can't be used: {self.problem}"
+
+
+class RequestNotFoundError(GatewayError):
+    """The ledger has no such request."""
+
+    def __init__(self, request_id: str, kept_days: float) -> None:
+        super().__init__(request_id, kept_days)
+        self.request_id = request_id
+        self.kept_days = kept_days
+
+    def __str__(self) -> str:
+        return (
+            f"no request {self.request_id!r} is in the ledger, which keeps {self.kept_days:g} days;"
+            " give the `id` of an answer, also in its x-request-id header"
+        )
+
+
+class TierServerError(GatewayError):
+    """The tier server didn't do what it was asked; no request depends on it."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(url, problem)
+        self.url = url
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"the tier server at {self.url} can't be asked ({self.problem}); check "
+            "FOREWORD_TIERS__URL and its log"
+        )

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from app.body_limit import BodyLimit
 from app.errors import GatewayError, InvalidRequestError
 from app.problems import error_body, problem_of
-from app.routes import chat, files, ops, vector_stores
+from app.routes import chat, explain, files, ops, plan, report, tenants, vector_stores
 from app.services import open_services
 from app.settings import Settings
 from app.version import VERSION
@@ -34,7 +34,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(title="Foreword", version=VERSION, lifespan=lifespan)
     app.add_middleware(BodyLimit, max_bytes=settings.gateway.max_body_bytes)
-    for module in (chat, files, vector_stores, ops):
+    for module in (chat, files, vector_stores, ops, plan, report, explain, tenants):
         app.include_router(module.router)
     for kind in (GatewayError, PromptError, CacheError, RetrievalError):
         app.add_exception_handler(kind, _known_error)

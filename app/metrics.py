@@ -1,5 +1,7 @@
 """Prometheus metrics, and the one function that moves them for a request."""
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from cache.rows import LedgerRow
@@ -7,6 +9,14 @@ from cache.rows import LedgerRow
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300)
 _MAX_TENANTS = 200
 _OTHER = "other"
+_LEVELS = {
+    "ledger_dropped_rows": "Ledger rows lost",
+    "accounting_errors": "Faults of accounting since the start; the requests went on",
+    "kv_event_batches": "Batches of KV events that were taken",
+    "kv_event_gaps": "Times that KV events were lost and could not be asked for again",
+    "index_pages": "Pages in the prefix index",
+    "kv_deletions_pending": "Deleted salts whose keys are still to be destroyed in the tiers",
+}
 
 
 class Metrics:
@@ -21,18 +31,20 @@ class Metrics:
         self._cached = self._counter(
             "cached_tokens", "Prompt tokens re-used, by the tier they came from", (*labels, "tier")
         )
+        self._ideal = self._counter(
+            "ideal_tokens", "Prompt tokens that could have been re-used", labels
+        )
+        self._lost = self._counter(
+            "lost_tokens", "Prompt tokens computed again, by the reason", (*labels, "verdict")
+        )
         self._unknown = self._counter(
             "unknown_cached_requests", "Requests whose re-use the engine didn't report", labels
         )
         self._decisions = self._counter("decisions", "Requests by mode", ("mode",))
         self._ttft = self._histogram("ttft_seconds", "Arrival to first content", labels)
         self._e2e = self._histogram("e2e_seconds", "Arrival to last byte", labels)
-        self.in_flight = Gauge(
-            "foreword_in_flight_requests", "Requests being answered", registry=self.registry
-        )
-        self._dropped = Gauge(
-            "foreword_ledger_dropped_rows", "Ledger rows lost", registry=self.registry
-        )
+        self.in_flight = self._gauge("in_flight_requests", "Requests being answered")
+        self._levels = {name: self._gauge(name, about) for name, about in _LEVELS.items()}
 
     def finished(self, row: LedgerRow) -> None:
         """Count one finished request."""
@@ -42,6 +54,10 @@ class Metrics:
             self._prompt.labels(*labels).inc(row.prompt_tokens)
         if row.cached_tokens is None:
             self._unknown.labels(*labels).inc()
+        if row.ideal_tokens is not None:
+            self._ideal.labels(*labels).inc(row.ideal_tokens)
+        for verdict, lost in (row.lost or {}).items():
+            self._lost.labels(*labels, verdict).inc(lost)
         for tier, tokens in _tiers(row):
             if tokens is not None:
                 self._cached.labels(*labels, tier).inc(tokens)
@@ -52,9 +68,10 @@ class Metrics:
         if row.e2e_s is not None:
             self._e2e.labels(*labels).observe(row.e2e_s)
 
-    def text(self, *, ledger_dropped: int) -> bytes:
-        """Everything, in Prometheus's text format."""
-        self._dropped.set(ledger_dropped)
+    def text(self, levels: Mapping[str, float]) -> bytes:
+        """Everything, in Prometheus's text format; `levels` are what is counted elsewhere."""
+        for name, level in levels.items():
+            self._levels[name].set(level)
         return generate_latest(self.registry)
 
     def _tenant(self, tenant: str) -> str:
@@ -66,6 +83,9 @@ class Metrics:
 
     def _counter(self, name: str, about: str, labels: tuple[str, ...]) -> Counter:
         return Counter(f"foreword_{name}_total", about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str) -> Gauge:
+        return Gauge(f"foreword_{name}", about, registry=self.registry)
 
     def _histogram(self, name: str, about: str, labels: tuple[str, ...]) -> Histogram:
         return Histogram(

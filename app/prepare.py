@@ -1,13 +1,12 @@
 """From a client's request to what the engine gets: template, documents, token ids, salt, labels."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 
-import anyio
 import orjson
 import structlog
 
+from app.context import Context, find_context
 from app.errors import (
     ContextLengthError,
     CorpusTooLargeError,
@@ -15,6 +14,7 @@ from app.errors import (
     ModelNotFoundError,
 )
 from app.messages import message_object, own_messages
+from app.prepared import Prepared
 from app.replica import ReplicaView
 from app.schemas import (
     FORWARDED_FIELDS,
@@ -39,7 +39,6 @@ from prompts import (
 from prompts.errors import ChatTemplateError, UnknownVariableError
 from prompts.plain_values import plain_value
 from prompts.render import Value
-from retrieval import Chunk, Collection, for_prompt
 
 ALIAS = "default"
 # Variables that the gateway fills from messages and collections.
@@ -48,48 +47,6 @@ _FILLED_BY_REQUESTS = frozenset(
 )
 
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A passage that was put into the prompt; `page` is None where the format has no pages."""
-
-    document: str
-    text: str
-    page: int | None = None
-    heading: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A request that is ready to be sent.
-
-    `prompt` is None where the engine renders the messages itself.
-    """
-
-    request_id: str
-    tenant: str
-    model: str
-    template: str
-    replica: str
-    body: dict[str, object]
-    labels: dict[str, str]
-    prompt: TokenizedPrompt | None = None
-    collection: str | None = None
-    mode: Mode | None = None
-    mode_reason: str | None = None
-    sources: tuple[Source, ...] = field(default=())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Context:
-    """The documents of a request, and how they were chosen."""
-
-    documents: tuple[PromptDocument, ...] = ()
-    sources: tuple[Source, ...] = ()
-    collection: str | None = None
-    mode: Mode | None = None
-    reason: str | None = None
 
 
 async def prepare(
@@ -109,7 +66,7 @@ async def prepare(
         raise ModelNotFoundError(request.model, (model, ALIAS))
     instructions, conversation = split_messages(request.messages)
     options = request.foreword
-    context = await _context(services, request, conversation, tenant=tenant)
+    context = await find_context(services, request, conversation, tenant=tenant)
     template = services.templates.find(
         (options.template if options else None) or ("docqa" if context.collection else "chat")
     )
@@ -122,16 +79,21 @@ async def prepare(
         messages = [message_object(message) for message in prompt.messages]
     else:
         messages = own_messages(view.tokenizer, request, prompt, len(conversation))
+    salt = services.salts.of(tenant, context.collection_id)
     return Prepared(
         request_id=request_id,
         tenant=tenant,
+        salt=salt,
         model=model,
         template=template.reference,
         replica=services.replica.name,
-        body=_engine_body(services, view, request, tokenized, messages, tenant, request_id)
+        body=_engine_body(services, view, request, tokenized, messages)
+        | {"rid": request_id, "cache_salt": salt}
         | ({"tools": [orjson.loads(tool.json) for tool in tools]} if tools else {}),
         labels={"template": template.reference, "tenant": tenant},
+        rendered=prompt,
         prompt=tokenized,
+        route_reason="only replica",
         collection=context.collection,
         mode=context.mode,
         mode_reason=context.reason,
@@ -142,75 +104,6 @@ async def prepare(
 def public_model(services: Services, view: ReplicaView) -> str:
     """The name that clients see."""
     return services.settings.engine.model or view.info.served_name.rsplit("/", 1)[-1].lower()
-
-
-async def _context(
-    services: Services,
-    request: ChatCompletionRequest,
-    conversation: Sequence[Message],
-    *,
-    tenant: str,
-) -> _Context:
-    options = request.foreword
-    if options is None or options.collection is None:
-        if options is not None and options.mode is not None:
-            raise InvalidRequestError("a mode needs a collection", param="foreword.mode")
-        return _Context()
-    collection = await anyio.to_thread.run_sync(
-        partial(services.collections.resolve, options.collection, tenant=tenant)
-    )
-    if options.mode is Mode.CAG:
-        context = await _whole_corpus(services, collection)
-    else:
-        context = await _passages(services, collection, conversation[-1].content)
-    if not context.documents:
-        raise InvalidRequestError(
-            f"collection {collection.name!r} holds no document yet; add one with "
-            f"`foreword ingest {collection.name} PATHS`",
-            param="foreword.collection",
-        )
-    return context
-
-
-async def _whole_corpus(services: Services, collection: Collection) -> _Context:
-    load = partial(services.collections.corpus, collection.id, tenant=collection.tenant)
-    documents = await anyio.to_thread.run_sync(load)
-    cut = partial(services.collections.corpus_chunks, collection.id, tenant=collection.tenant)
-    chunks = await anyio.to_thread.run_sync(cut)
-    return _Context(
-        documents=tuple(PromptDocument(name=d.name, text=d.text) for d in documents),
-        sources=tuple(_source(c) for c in chunks),
-        collection=collection.name,
-        mode=Mode.CAG,
-        reason="asked for",
-    )
-
-
-async def _passages(services: Services, collection: Collection, query: str) -> _Context:
-    search = partial(
-        services.collections.search,
-        collection.id,
-        query,
-        services.settings.retrieval.passages,
-        tenant=collection.tenant,
-    )
-    chunks = for_prompt(await anyio.to_thread.run_sync(search))
-    return _Context(
-        documents=tuple(PromptDocument(name=c.name, text=c.text) for c in chunks),
-        sources=tuple(_source(c) for c in chunks),
-        collection=collection.name,
-        mode=Mode.RAG,
-        reason="default",
-    )
-
-
-def _source(chunk: Chunk) -> Source:
-    return Source(
-        document=chunk.name,
-        text=chunk.text,
-        page=chunk.page,
-        heading=" > ".join(chunk.heading_path) or None,
-    )
 
 
 def _values(
@@ -293,7 +186,7 @@ def _tokenize(
 
 
 def _check_length(
-    view: ReplicaView, request: ChatCompletionRequest, context: _Context, prompt_tokens: int
+    view: ReplicaView, request: ChatCompletionRequest, context: Context, prompt_tokens: int
 ) -> None:
     limit = view.info.context_tokens
     if context.mode is Mode.CAG and context.collection and prompt_tokens >= limit:
@@ -309,21 +202,20 @@ def _engine_body(
     request: ChatCompletionRequest,
     tokenized: TokenizedPrompt | None,
     messages: list[dict[str, object]],
-    tenant: str,
-    request_id: str,
 ) -> dict[str, object]:
     body: dict[str, object] = {
         "model": view.info.served_name,
         "messages": messages,
-        "rid": request_id,
-        "cache_salt": services.salts.of(tenant),
         "return_cached_tokens_details": True,
         "stream": request.stream,
     }
     if tokenized is not None:
         body["input_ids"] = tokenized.token_ids
+        # The answer's ids are part of what the engine can re-use later.
+        body["return_output_ids_in_sglext"] = services.settings.accounting.enabled
     if request.stream:
-        body["stream_options"] = {"include_usage": True}
+        # In every part: of an answer that is given up, its re-use would be unknown otherwise.
+        body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
     if request.completion_limit is not None:
         body["max_tokens"] = request.completion_limit
     allowed = FORWARDED_FIELDS | frozenset(services.settings.gateway.extra_fields)

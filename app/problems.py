@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from app import errors as gateway
-from cache.errors import CacheError
+from cache import errors as cache
 from prompts import errors as prompts
 from retrieval import errors as retrieval
 
@@ -28,12 +28,16 @@ PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (gateway.ContextLengthError, Problem(400, _INVALID, "context_length_exceeded")),
     (gateway.CorpusTooLargeError, Problem(400, _INVALID, "context_length_exceeded")),
     (gateway.InvalidRequestError, Problem(400, _INVALID, "invalid_request")),
+    (gateway.EngineLeaksError, Problem(503, _SERVER, "engine_not_isolated")),
     (gateway.EngineNotReadyError, Problem(503, _SERVER, "engine_not_ready")),
     (gateway.EngineTimeoutError, Problem(504, _SERVER, "engine_timeout")),
     (gateway.EngineUnreachableError, Problem(502, _SERVER, "engine_unreachable")),
     (gateway.EngineProtocolError, Problem(502, _SERVER, "engine_protocol")),
     (gateway.EngineResponseError, Problem(502, _SERVER, "engine_refused")),
+    (gateway.DatabaseError, Problem(500, _SERVER, "database_unusable")),
     (gateway.HomeError, Problem(500, _SERVER, "home_unusable")),
+    (gateway.RequestNotFoundError, Problem(404, _INVALID, "request_not_found")),
+    (gateway.TierServerError, Problem(502, _SERVER, "tier_server")),
     (prompts.TemplateNotFoundError, Problem(404, _INVALID, "template_not_found")),
     (prompts.MissingVariableError, Problem(400, _INVALID, "missing_variable")),
     (prompts.UnknownVariableError, Problem(400, _INVALID, "unknown_variable")),
@@ -53,7 +57,11 @@ PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (retrieval.IndexManifestError, Problem(409, _INVALID, "embedder_mismatch")),
     (retrieval.StorageError, Problem(507, _SERVER, "storage_refused")),
     (retrieval.RetrievalError, Problem(503, _SERVER, "retrieval_unavailable")),
-    (CacheError, Problem(500, _SERVER, "ledger_unavailable")),
+    (cache.EngineLoadsError, Problem(502, _SERVER, "engine_protocol")),
+    (cache.GpuNotFoundError, Problem(400, _INVALID, "model_not_planned")),
+    (cache.ModelConfigError, Problem(400, _INVALID, "model_not_planned")),
+    (cache.ModelUnsupportedError, Problem(400, _INVALID, "model_not_planned")),
+    (cache.CacheError, Problem(500, _SERVER, "ledger_unavailable")),
 )
 UNEXPECTED = Problem(500, _SERVER, "internal_error")
 

@@ -1,22 +1,26 @@
 """An engine as the gateway sees it: its settings, its tokenizer, and whether the two agree.
 
 The view is made when the engine first answers, and made again after it was away, since a restarted
-engine may serve another model.
+engine may serve another model. An engine that was seen to serve one tenant's KV to another is
+refused: there is no view of it.
 """
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 import structlog
 
 from app.engine import EngineClient, EngineInfo
-from app.errors import EngineError, EngineNotReadyError
+from app.errors import EngineError, EngineLeaksError, EngineNotReadyError
+from app.isolation import Isolation, IsolationVerdict, check_isolation
 from app.parity import Parity, check_parity
 from prompts import PromptTokenizer, load_tokenizer
 from prompts.errors import ChatTemplateError, TokenizerNotFoundError
 
 _POLL_S = 1.0
+_NOT_TRIED = Isolation(verdict=IsolationVerdict.UNPROVEN, problem="it wasn't tried yet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,17 +30,33 @@ class ReplicaView:
     info: EngineInfo
     tokenizer: PromptTokenizer | None
     parity: Parity
+    isolation: Isolation = _NOT_TRIED
 
 
 class Replica:
-    """Watches one engine."""
+    """Watches one engine.
 
-    def __init__(self, name: str, client: EngineClient, *, tokenizer_folder: Path | None) -> None:
+    Args:
+        try_again_s: how long after a trial of its isolation that proved nothing, or a leak, the
+            next one is made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client: EngineClient,
+        *,
+        tokenizer_folder: Path | None,
+        try_again_s: float = 30.0,
+    ) -> None:
         self.name = name
         self.client = client
         self._folder = tokenizer_folder
+        self._try_again_s = try_again_s
         self._view: ReplicaView | None = None
         self._problem: str | None = None
+        self._leak: str | None = None
+        self._tried_at = 0.0
         self._log = structlog.get_logger(replica=name)
 
     def view(self) -> ReplicaView:
@@ -44,7 +64,10 @@ class Replica:
 
         Raises:
             EngineNotReadyError: it hasn't answered yet, or is away.
+            EngineLeaksError: it doesn't keep tenants apart.
         """
+        if self._leak is not None:
+            raise EngineLeaksError(self.client.url, self._leak)
         if self._view is None:
             raise EngineNotReadyError(self.client.url)
         return self._view
@@ -63,19 +86,43 @@ class Replica:
     async def refresh(self) -> None:
         """Look at the engine once."""
         try:
-            ready = await self.client.ready()
-            if ready and self._view is None:
-                self._view = await self._meet()
-                self._log.info("engine_met", parity=self._view.parity.ok)
-            elif not ready:
+            if not await self.client.ready():
                 self._lose("it is starting")
+            elif self._is_due():
+                await self._try(self._view or await self._meet())
         except EngineError as error:
             self._lose(str(error))
+
+    def _is_due(self) -> bool:
+        """Whether the engine is to be met, or tried again."""
+        view = self._view
+        if view is not None and view.isolation.verdict is IsolationVerdict.PROVEN:
+            return False
+        is_new = view is None and self._leak is None
+        return is_new or time.monotonic() - self._tried_at >= self._try_again_s
+
+    async def _try(self, view: ReplicaView) -> None:
+        """Give the view out, unless the engine leaks."""
+        isolation = await check_isolation(self.client, view.info)
+        self._tried_at = time.monotonic()
+        if self._leak is not None and isolation.verdict is IsolationVerdict.UNPROVEN:
+            return  # what was seen to leak has to show that it doesn't any more
+        if isolation.verdict is IsolationVerdict.LEAKS:
+            self._refuse(isolation.problem or "")
+            return
+        if self._view is None:
+            self._log.info("engine_met", parity=view.parity.ok, isolation=isolation.verdict.value)
+        self._view, self._leak, self._problem = replace(view, isolation=isolation), None, None
+
+    def _refuse(self, evidence: str) -> None:
+        self._view, self._leak = None, evidence
+        self._problem = str(EngineLeaksError(self.client.url, evidence))
+        self._log.error("engine_refused", problem=self._problem)
 
     def _lose(self, problem: str) -> None:
         if self._view is not None:
             self._log.warning("engine_lost", problem=problem)
-        self._view = None
+        self._view = self._leak = None
         self._problem = problem
 
     async def _meet(self) -> ReplicaView:
@@ -88,5 +135,4 @@ class Replica:
             return ReplicaView(
                 info=info, tokenizer=None, parity=Parity(ok=False, problem=str(error))
             )
-        self._problem = None
         return ReplicaView(info=info, tokenizer=tokenizer, parity=parity)

@@ -1,14 +1,17 @@
-"""Cache salts: what keeps one tenant's KV from another's.
+"""Cache salts: what keeps one tenant's KV from another's, and one collection's from another's.
 
-A salt is an HMAC of the tenant's name under a secret that is made once. The secret is secret; the
+A salt is an HMAC of whose KV it is, under a secret that is made once. The secret is secret; the
 salts are not (LMCache uses them as metric labels).
 """
 
 import hmac
 import os
 import secrets
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+
+import orjson
 
 from app.errors import HomeError
 
@@ -18,14 +21,31 @@ _SALT_CHARACTERS = 32
 
 
 class Salts:
-    """Salts under one secret."""
+    """Salts under one secret.
 
-    def __init__(self, secret: bytes) -> None:
+    A tenant's epoch is part of its salts: with the next one, nothing that was computed under the
+    old ones is ever addressed again. A tenant that isn't in `epochs` is in epoch 0.
+    """
+
+    def __init__(self, secret: bytes, epochs: Mapping[str, int] | None = None) -> None:
         self._secret = secret
+        self._epochs = dict(epochs or {})
 
-    def of(self, tenant: str) -> str:
-        """The tenant's salt: 32 hex digits, never empty (SGLang takes an empty one for none)."""
-        return hmac.new(self._secret, tenant.encode(), sha256).hexdigest()[:_SALT_CHARACTERS]
+    def of(self, tenant: str, collection_id: str | None = None) -> str:
+        """32 hex digits, never empty (SGLang takes an empty salt for none).
+
+        Each collection has a salt of its own, so that its KV can be destroyed alone.
+        """
+        whose = [tenant, self.epoch(tenant), collection_id]
+        return hmac.digest(self._secret, orjson.dumps(whose), sha256).hex()[:_SALT_CHARACTERS]
+
+    def epoch(self, tenant: str) -> int:
+        """How often the tenant's KV was deleted."""
+        return self._epochs.get(tenant, 0)
+
+    def begin_epoch(self, tenant: str, epoch: int) -> None:
+        """From now on the tenant's salts are those of `epoch`."""
+        self._epochs[tenant] = epoch
 
 
 def load_or_create_secret(path: Path) -> bytes:

@@ -55,6 +55,7 @@ class ForewordOptions(BaseModel):
     variables: dict[str, Any] = {}
     collection: str | None = None
     mode: Mode | None = None
+    diagnostics: bool = False
 
 
 class TextPart(BaseModel):
@@ -108,11 +109,12 @@ class ChatMessage(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """OpenAI's `stream_options`."""
+    """OpenAI's `stream_options`, and SGLang's usage in every part."""
 
     model_config = ConfigDict(frozen=True)
 
     include_usage: bool = False
+    continuous_usage_stats: bool = False
 
 
 class ChatCompletionRequest(BaseModel):

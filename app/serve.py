@@ -6,7 +6,7 @@ import click
 import pydantic
 import uvicorn
 
-from app.errors import HomeError
+from app.errors import DatabaseError, HomeError
 from app.log import configure_logging
 from app.main import create_app
 from app.settings import Settings
@@ -40,7 +40,7 @@ def serve(engine_url: str | None, host: str | None, port: int | None) -> None:
     )
     try:
         uvicorn.Server(config).run()
-    except HomeError as error:
+    except (DatabaseError, HomeError) as error:
         click.echo(str(error), err=True)
         sys.exit(_COULD_NOT_START)
 

@@ -1,23 +1,35 @@
 """What a request needs, built once: the composition root of the gateway."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import anyio
 import sqlalchemy
 from starlette.requests import HTTPConnection
 
+from app.accounting import RequestAccounting
 from app.crosscheck import EngineCounters
 from app.database import open_database
+from app.deletions import KvDeletions, read_epochs
 from app.engine import EngineClient
+from app.engine_check import EngineCheck
+from app.engine_speed import EngineSpeed
+from app.errors import EngineNotReadyError
+from app.live_plan import kv_objects
 from app.metrics import Metrics
 from app.replica import Replica
 from app.salts import Salts, load_or_create_secret
 from app.settings import Settings
+from app.tier_client import TierClient
+from app.tier_policy import TierPolicy
+from app.tier_watch import TierWatch
 from app.upstream import Timeouts, Upstream
+from cache.labels import LabelCaps
 from cache.ledger import Ledger
+from cache.retention import Retention
 from prompts import TemplateLibrary, load_templates, shipped_templates
 from retrieval import ChunkingSettings, Collections, HashingEmbedder, minilm_embedder
 
@@ -34,10 +46,16 @@ class Services:
     collections: Collections
     replica: Replica
     counters: EngineCounters
+    engine_check: EngineCheck
+    speed: EngineSpeed
+    accounting: RequestAccounting
     ledger: Ledger
     salts: Salts
+    deletions: KvDeletions
     metrics: Metrics
     started: datetime
+    tier_watch: TierWatch | None = None
+    tier_policy: TierPolicy | None = None
 
 
 def services_of(connection: HTTPConnection) -> Services:
@@ -57,32 +75,120 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """
     async with AsyncExitStack() as stack:
         secret = load_or_create_secret(settings.home / "hmac.key")
-        database = open_database(settings.home / "foreword.db")
+        database = _database(settings)
         stack.callback(database.dispose)
-        ledger = Ledger(database, flush_s=settings.ledger.flush_s)
+        ledger = _ledger(settings, database)
         stack.callback(ledger.close)
         client = _client(settings)
         stack.callback(client.close)
-        replica = Replica("engine-0", client, tokenizer_folder=settings.engine.tokenizer)
-        counters = EngineCounters(client)
-        services = Services(
-            settings=settings,
-            database=database,
-            templates=load_templates(shipped_templates()),
-            collections=_collections(settings, database),
-            replica=replica,
-            counters=counters,
-            ledger=ledger,
-            salts=Salts(secret),
-            metrics=Metrics(),
-            started=datetime.now(UTC),
-        )
-        await replica.refresh()
+        services = _services(settings, secret, database, ledger, client, stack)
+        await services.replica.refresh()
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
-        tasks.start_soon(replica.watch)
-        tasks.start_soon(counters.watch)
+        for watch in _watches(services):
+            tasks.start_soon(watch)
         yield services
+
+
+def _services(
+    settings: Settings,
+    secret: bytes,
+    database: sqlalchemy.Engine,
+    ledger: Ledger,
+    client: EngineClient,
+    stack: AsyncExitStack,
+) -> Services:
+    tiers = _tier_client(settings, stack)
+    watch = TierWatch(tiers) if tiers else None
+    replica = Replica("engine-0", client, tokenizer_folder=settings.engine.tokenizer)
+    counters, speed = EngineCounters(client), EngineSpeed(client)
+    accounting = RequestAccounting(
+        settings, replica, key=secret, counters=counters, client=tiers, watch=watch
+    )
+    stack.callback(accounting.close)
+    salts = Salts(secret, read_epochs(database))
+    collections = _collections(settings, database)
+    return Services(
+        settings=settings,
+        database=database,
+        templates=_templates(settings),
+        collections=collections,
+        replica=replica,
+        counters=counters,
+        engine_check=EngineCheck(counters, chunk_tokens=accounting.chunk_tokens),
+        speed=speed,
+        accounting=accounting,
+        ledger=ledger,
+        salts=salts,
+        deletions=KvDeletions(database, salts, collections, tiers, forget=accounting.forget),
+        metrics=Metrics(),
+        started=datetime.now(UTC),
+        tier_watch=watch,
+        tier_policy=_tier_policy(settings, tiers, speed, replica) if tiers else None,
+    )
+
+
+def _tier_policy(
+    settings: Settings, tiers: TierClient, speed: EngineSpeed, replica: Replica
+) -> TierPolicy:
+    def objects() -> int:
+        try:
+            return kv_objects(replica.view().info)
+        except EngineNotReadyError:
+            return 1
+
+    switch = settings.tiers.break_even == "auto"
+    return TierPolicy(tiers, speed, switch=switch, ranks=objects)
+
+
+def _templates(settings: Settings) -> TemplateLibrary:
+    """Raises TemplateError: a file is at fault, or two files are the same template."""
+    own = load_templates(settings.templates) if settings.templates else ()
+    return TemplateLibrary((*load_templates(shipped_templates()), *own))
+
+
+def _watches(services: Services) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
+    """What runs beside the requests, for ever."""
+    yield services.replica.watch
+    yield services.counters.watch
+    yield services.speed.watch
+    yield services.accounting.follow
+    yield services.deletions.work
+    if services.tier_watch is not None:
+        yield services.tier_watch.watch
+    if services.tier_policy is not None:
+        yield services.tier_policy.watch
+
+
+def _label_caps(settings: Settings) -> LabelCaps:
+    most = settings.ledger.max_labels
+    return LabelCaps(tenant=most, collection=most)
+
+
+def _database(settings: Settings) -> sqlalchemy.Engine:
+    """Raises HomeError, DatabaseError."""
+    url = settings.database.url
+    where = url.get_secret_value() if url else settings.home / "foreword.db"
+    return open_database(where, caps=_label_caps(settings))
+
+
+def _ledger(settings: Settings, database: sqlalchemy.Engine) -> Ledger:
+    kept = settings.ledger
+    retention = Retention(
+        rows_days=kept.rows_days,
+        hourly_days=kept.hourly_days,
+        daily_days=kept.daily_days,
+        max_rows=kept.max_rows,
+    )
+    return Ledger(database, flush_s=kept.flush_s, caps=_label_caps(settings), retention=retention)
+
+
+def _tier_client(settings: Settings, stack: AsyncExitStack) -> TierClient | None:
+    if settings.tiers.url is None:
+        return None
+    client = TierClient(settings.tiers.url, timeout_s=settings.tiers.timeout_s)
+    stack.callback(client.close)
+    return client
 
 
 def _client(settings: Settings) -> EngineClient:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -53,6 +53,37 @@ class EngineSettings(_Section):
     tiers: tuple[Tier, ...] = Field(
         tuple(Tier), description="KV tiers that the engine runs with; tells loads apart"
     )
+    kv_events: str | None = Field(
+        None, description="tcp:// address of the engine's KV events; by default as it tells itself"
+    )
+    kv_events_replay: str | None = Field(
+        None, description="tcp:// address where KV events can be asked for again"
+    )
+
+
+class TiersSettings(_Section):
+    """The tier server (`lmcache server`) behind the engine."""
+
+    url: str | None = Field(
+        None, description="base URL of the tier server's HTTP port; tells which tier served a load"
+    )
+    timeout_s: float = Field(2.0, gt=0, description="longest wait for one of its answers")
+    chunk_tokens: int | None = Field(
+        None, gt=0, description="tokens in a chunk (`--chunk-size`); by default as the server tells"
+    )
+    break_even: Literal["auto", "warn"] = Field(
+        "auto",
+        description="what becomes of a tier that loads slower than the engine computes: switched "
+        "off, or only told",
+    )
+
+
+class DatabaseSettings(_Section):
+    """Where files, collections and the ledger are kept."""
+
+    url: SecretStr | None = Field(
+        None, description="postgresql://… URL; by default SQLite in the home folder"
+    )
 
 
 class RetrievalSettings(_Section):
@@ -72,6 +103,54 @@ class LedgerSettings(_Section):
     """The record of each request's re-use."""
 
     flush_s: float = Field(1.0, gt=0, description="a crash loses at most this much")
+    rows_days: float = Field(30.0, gt=0, description="days that single requests are kept")
+    hourly_days: float = Field(
+        92.0, gt=0, description="days that hourly sums are kept; no fewer than `rows_days`"
+    )
+    daily_days: float = Field(
+        731.0, gt=0, description="days that daily sums are kept; no fewer than `hourly_days`"
+    )
+    max_rows: int = Field(
+        10_000_000, gt=0, description="beyond so many requests the oldest go before their time"
+    )
+    max_labels: int = Field(
+        1000, gt=0, description="most tenants and collections told apart; the rest are `other`"
+    )
+    prompt_text: bool = Field(
+        False, description="store the text of prompts; otherwise only hashes and counts are kept"
+    )
+
+    @model_validator(mode="after")
+    def _finer_goes_first(self) -> "LedgerSettings":
+        if not self.rows_days <= self.hourly_days <= self.daily_days:
+            raise ValueError("rows_days must be no more than hourly_days, nor that than daily_days")
+        return self
+
+
+class AccountingSettings(_Section):
+    """What could have been re-used, and why it was not."""
+
+    enabled: bool = Field(True, description="compare each request with what earlier ones had left")
+    max_pages: int = Field(
+        1_000_000, gt=0, description="pages remembered, about 120 bytes each; then the oldest go"
+    )
+    max_lineages: int = Field(
+        10_000, gt=0, description="kinds of prompts whose last one is kept to find what changed"
+    )
+    event_wait_s: float = Field(
+        0.005, ge=0, description="longest wait for KV events after an answer that re-used less"
+    )
+    tier_wait_s: float = Field(
+        0.1, ge=0, description="longest wait for the tier server to say which tier served a load"
+    )
+
+
+class ReportSettings(_Section):
+    """What reports add to the figures."""
+
+    price_per_gpu_hour: float | None = Field(
+        None, gt=0, description="puts a price on saved GPU time; no money is shown without it"
+    )
 
 
 class Settings(BaseSettings):
@@ -96,15 +175,22 @@ class Settings(BaseSettings):
     cache: Path = Field(
         Path("~/.cache/foreword"), description="what can be made again", validate_default=True
     )
+    templates: Path | None = Field(
+        None, description="folder with template files of your own, beside those of Foreword"
+    )
     gateway: GatewaySettings = GatewaySettings()
     engine: EngineSettings = EngineSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
+    tiers: TiersSettings = TiersSettings()
+    database: DatabaseSettings = DatabaseSettings()
     ledger: LedgerSettings = LedgerSettings()
+    accounting: AccountingSettings = AccountingSettings()
+    report: ReportSettings = ReportSettings()
 
-    @field_validator("home", "cache")
+    @field_validator("home", "cache", "templates")
     @classmethod
-    def _expand(cls, path: Path) -> Path:
-        return path.expanduser()
+    def _expand(cls, path: Path | None) -> Path | None:
+        return path.expanduser() if path is not None else None
 
     @classmethod
     def settings_customise_sources(

@@ -2,6 +2,7 @@
 
 ```
 BenchError
+├── GatewayAnswerError          (url, problem)
 └── SimulatorError
     ├── SimulatorConfigError    (field, problem)
     ├── ModelFolderError        (path, missing)
@@ -15,6 +16,18 @@ from pathlib import Path
 
 class BenchError(Exception):
     """Root of this package's errors."""
+
+
+class GatewayAnswerError(BenchError):
+    """A gateway refused, or answered with something that isn't an answer."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(url, problem)
+        self.url = url
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the gateway at {self.url} did not answer as it should: {self.problem[:500]}"
 
 
 class SimulatorError(BenchError):

@@ -1,5 +1,6 @@
 """What was re-used, from which tier, and what the engine's own counters say about it."""
 
+from cache.alerts import BudgetCheck, Budgets, BudgetStatus, VersionFell
 from cache.crosscheck import CrossCheck, CrossCheckLine, SourceTokens, cross_check
 from cache.engine_metrics import (
     CachedTokens,
@@ -16,17 +17,22 @@ from cache.errors import (
     LedgerRowError,
     LedgerUnavailableError,
     MetricsFormatError,
+    ReportBudgetError,
     ReportGroupError,
+    ReportPageError,
     TierSettingsError,
 )
 from cache.ledger import Ledger, LedgerStatus
 from cache.lmcache_metrics import LmcacheSnapshot, parse_lmcache_metrics
 from cache.pages import page_floor, page_hashes
-from cache.report import Report, load_report
+from cache.report import Prices, Report, load_report
+from cache.report_html import render_html
 from cache.report_json import to_json
+from cache.report_markdown import render_markdown
 from cache.report_text import render_text
 from cache.rows import LedgerRow, RequestStatus, insert_rows
-from cache.summary import GROUPS, HitRate, Summary, TierSums, TokenSum, TtftPercentiles, summaries
+from cache.savings import Savings
+from cache.summary import GROUPS, HitRate, Percentiles, Summary, TierSums, TokenSum, summaries
 from cache.tables import metadata
 from cache.tiers import (
     RedisTier,
@@ -40,6 +46,9 @@ from cache.usage import CacheUsage, Tier, TierTokens, parse_usage
 
 __all__ = [
     "GROUPS",
+    "BudgetCheck",
+    "BudgetStatus",
+    "Budgets",
     "CacheError",
     "CacheSource",
     "CacheUsage",
@@ -57,10 +66,15 @@ __all__ = [
     "LedgerUnavailableError",
     "LmcacheSnapshot",
     "MetricsFormatError",
+    "Percentiles",
+    "Prices",
     "RedisTier",
     "Report",
+    "ReportBudgetError",
     "ReportGroupError",
+    "ReportPageError",
     "RequestStatus",
+    "Savings",
     "SourceTokens",
     "Summary",
     "Tier",
@@ -69,7 +83,7 @@ __all__ = [
     "TierSums",
     "TierTokens",
     "TokenSum",
-    "TtftPercentiles",
+    "VersionFell",
     "combine",
     "cross_check",
     "delta",
@@ -83,6 +97,8 @@ __all__ = [
     "parse_engine_metrics",
     "parse_lmcache_metrics",
     "parse_usage",
+    "render_html",
+    "render_markdown",
     "render_text",
     "server_arguments",
     "server_environment",

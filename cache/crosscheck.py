@@ -6,14 +6,16 @@ that started anew, traffic without a label.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from cache.engine_metrics import CachedTokens, CacheSource, EngineDelta
-from cache.tables import ledger
+from cache.labels import OTHER
+from cache.summary import Summary, summaries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +33,21 @@ class SourceTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossCheckLine:
-    """Both counts of one template; None is all templates, where the engine counts no label."""
+    """Both counts of one template; None is all templates, where the engine counts no label.
+
+    `responses` is what the `known_requests` said; the `unknown_requests` said nothing.
+    """
 
     template: str | None
     responses: SourceTokens
     engine: SourceTokens
+    known_requests: int = 0
+    unknown_requests: int = 0
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether there were requests, and not one response said anything."""
+        return self.unknown_requests > 0 and not self.known_requests
 
     @property
     def difference_tokens(self) -> int:
@@ -77,59 +89,100 @@ class CrossCheck:
 def cross_check(connection: sa.Connection, counted: EngineDelta) -> CrossCheck:
     """Compare the ledger with what the engine counted in the same window.
 
-    Rows are taken by the time their request ended; call `Ledger.flush` first. A request that ends
-    just around either snapshot may be on one side only.
+    Requests are taken by the time when they ended; call `Ledger.flush` first. One that ends just
+    around either snapshot may be on one side only. Where the ledger's roll-ups have folded rare
+    templates into `OTHER`, so is the engine's count of them.
     """
-    responses, unknown_requests = _responses(connection, counted.since, counted.until)
+    window = {"since": counted.since, "until": counted.until}
+    found = summaries(connection, **window, by=("template",))
+    replicas = summaries(connection, **window, by=("replica",))
+    responses = _responses(found)
+    asked = _asked(found)
     engine = _engine(counted.cached)
     unlabelled = engine.pop(None, SourceTokens())
     if not engine and any(tokens.total for tokens in responses.values()):
         # The engine wasn't told to count by template: only the sums can be compared.
-        lines = [CrossCheckLine(template=None, responses=_sum(responses), engine=unlabelled)]
+        lines = [_line(None, _sum(responses), unlabelled, _all(asked))]
         unlabelled = SourceTokens()
     else:
-        lines = [
-            CrossCheckLine(
-                template=template,
-                responses=responses.get(template, SourceTokens()),
-                engine=engine.get(template, SourceTokens()),
-            )
-            for template in sorted({*responses, *(name for name in engine if name is not None)})
-        ]
+        lines = _lines(responses, engine, asked)
     return CrossCheck(
         since=counted.since,
         until=counted.until,
         lines=tuple(lines),
-        unknown_requests=unknown_requests,
+        # A request that was refused before it was sent to a replica is in nobody's count.
+        unknown_requests=sum(
+            of_replica.cached.unknown_requests
+            for of_replica in replicas
+            if of_replica.group["replica"] is not None
+        ),
         resets=counted.resets,
         unlabelled_tokens=unlabelled.total,
     )
 
 
-def _responses(
-    connection: sa.Connection, since: datetime, until: datetime
-) -> tuple[dict[str, SourceTokens], int]:
-    split = ledger.c.cached_gpu.is_not(None) & ledger.c.cached_storage.is_not(None)
-    unsplit = sa.case((split, 0), else_=ledger.c.cached_tokens)
-    # A request that was refused before it was sent to a replica is in nobody's count.
-    unknown_here = ledger.c.cached_tokens.is_(None) & ledger.c.replica.is_not(None)
-    statement = (
-        sa.select(
-            ledger.c.template,
-            sa.func.coalesce(sa.func.sum(sa.case((split, ledger.c.cached_gpu), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((split, ledger.c.cached_storage), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(unsplit), 0),
-            sa.func.sum(sa.case((unknown_here, 1), else_=0)),
+def _responses(found: Sequence[Summary]) -> dict[str, SourceTokens]:
+    return {summary.group["template"] or "": _source_tokens(summary) for summary in found}
+
+
+def _source_tokens(summary: Summary) -> SourceTokens:
+    gpu, storage = summary.by_tier.gpu.tokens, summary.by_tier.storage.tokens
+    rest = max(0, summary.cached.tokens - gpu - storage)
+    return SourceTokens(gpu=gpu, storage=storage, unsplit=rest)
+
+
+class _Asked(NamedTuple):
+    """Requests by whether their cached tokens are known."""
+
+    known: int = 0
+    unknown: int = 0
+
+
+def _asked(found: Sequence[Summary]) -> dict[str, _Asked]:
+    return {
+        summary.group["template"] or "": _Asked(
+            summary.cached.known_requests, summary.cached.unknown_requests
         )
-        .where(ledger.c.at >= since, ledger.c.at < until)
-        .group_by(ledger.c.template)
+        for summary in found
+    }
+
+
+def _all(asked: Mapping[str, _Asked]) -> _Asked:
+    return _Asked(sum(a.known for a in asked.values()), sum(a.unknown for a in asked.values()))
+
+
+def _line(
+    template: str | None, responses: SourceTokens, engine: SourceTokens, asked: _Asked
+) -> CrossCheckLine:
+    return CrossCheckLine(
+        template=template,
+        responses=responses,
+        engine=engine,
+        known_requests=asked.known,
+        unknown_requests=asked.unknown,
     )
-    tokens: dict[str, SourceTokens] = {}
-    unknown_requests = 0
-    for template, gpu, storage, rest, unknown in connection.execute(statement):
-        tokens[template] = SourceTokens(gpu=int(gpu), storage=int(storage), unsplit=int(rest))
-        unknown_requests += int(unknown)
-    return tokens, unknown_requests
+
+
+def _lines(
+    responses: Mapping[str, SourceTokens],
+    engine: Mapping[str | None, SourceTokens],
+    asked: Mapping[str, _Asked],
+) -> list[CrossCheckLine]:
+    counted: defaultdict[str, SourceTokens] = defaultdict(SourceTokens)
+    for template, tokens in engine.items():
+        assert template is not None
+        is_folded = OTHER in responses and template not in responses
+        name = OTHER if is_folded else template
+        counted[name] = _plus(counted[name], tokens)
+    return [
+        _line(
+            template,
+            responses.get(template, SourceTokens()),
+            counted.get(template, SourceTokens()),
+            asked.get(template, _Asked()),
+        )
+        for template in sorted({*responses, *counted})
+    ]
 
 
 def _engine(cached: tuple[CachedTokens, ...]) -> dict[str | None, SourceTokens]:

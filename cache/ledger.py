@@ -1,8 +1,9 @@
 """The ledger: a row for every request, written beside the request path, never on it.
 
-`Ledger.record` puts a row into a bounded queue and returns; one thread writes the queue in batches.
-While the database is locked, full, read-only or away, the rows wait and are tried again; when the
-queue is full, further rows are dropped and counted. Nothing here fails or delays a request.
+`Ledger.record` puts a row into a bounded queue and returns; one thread writes the queue in batches,
+rows and their roll-ups in one transaction, and deletes what has become too old in between. While
+the database is locked, full, read-only or away, the rows wait and are tried again; when the queue
+is full, further rows are dropped and counted. Nothing here fails or delays a request.
 """
 
 import threading
@@ -15,7 +16,11 @@ from itertools import islice
 import sqlalchemy as sa
 
 from cache.errors import CacheError, LedgerRowError, LedgerUnavailableError
+from cache.labels import LabelCaps
+from cache.retention import Purger, Retention
 from cache.rows import UNSTORABLE, LedgerRow, insert_rows, is_row_at_fault
+
+_DEFAULT_CAPS = LabelCaps()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,9 @@ class LedgerStatus:
     written: int
     dropped: int
     last_error: CacheError | None
+    purged: int = 0
+    purge_error: str | None = None
+    """Why old rows could not be deleted the last time that it was tried."""
     degraded: bool
     """Rows aren't being stored: the last attempt failed, or the writer thread has ended."""
 
@@ -44,6 +52,9 @@ class Ledger:
         max_batch: rows in one transaction; so many waiting rows are written without waiting.
         capacity: rows that may wait in memory, the batch being written included.
         retry_s: pause after a first failed write, doubled at each further one up to `retry_max_s`.
+        caps: how many labels the roll-ups count by name.
+        retention: what is deleted when it is old; None keeps everything.
+        purge_every_s: pause between two looks for what is too old, in seconds.
     """
 
     def __init__(
@@ -55,6 +66,9 @@ class Ledger:
         capacity: int = 20_000,
         retry_s: float = 0.1,
         retry_max_s: float = 5.0,
+        caps: LabelCaps = _DEFAULT_CAPS,
+        retention: Retention | None = None,
+        purge_every_s: float = 60.0,
     ) -> None:
         if max_batch < 1 or capacity < max_batch:
             raise ValueError("max_batch must be 1 or more, and capacity no less than max_batch")
@@ -66,6 +80,8 @@ class Ledger:
         self._capacity = capacity
         self._retry_s = retry_s
         self._retry_max_s = retry_max_s
+        self._caps = caps
+        self._purger = Purger(engine, retention, every_s=purge_every_s)
         # All below is guarded by `_state`, which nobody holds during input or output.
         self._state = threading.Condition()
         self._rows: deque[LedgerRow] = deque()
@@ -138,6 +154,8 @@ class Ledger:
                 written=self._written,
                 dropped=self._dropped,
                 last_error=self._last_error,
+                purged=self._purger.purged,
+                purge_error=self._purger.error,
                 degraded=self._degraded or not (self._thread.is_alive() or self._closing),
             )
 
@@ -145,6 +163,8 @@ class Ledger:
         failures = 0
         while (batch := self._next_batch(failures)) is not None:
             failures = 0 if self._write(batch) else failures + 1
+            if not failures:
+                self._purger.run_if_due()
         with self._state:
             self._dropped += len(self._rows)
             self._settled += len(self._rows)
@@ -152,13 +172,15 @@ class Ledger:
             self._state.notify_all()
 
     def _next_batch(self, failures: int) -> list[LedgerRow] | None:
-        """The rows to write now, still at the head of the queue; None at the end."""
+        """The rows to write now, still at the head of the queue: none to purge, None at the end."""
         with self._state:
             if failures:
                 pause_s = min(self._retry_s * 2 ** min(failures - 1, 30), self._retry_max_s)
                 self._state.wait_for(lambda: self._retry_now or self._gave_up, timeout=pause_s)
-            self._state.wait_for(lambda: self._rows or self._gave_up)
-            if not failures:
+            self._state.wait_for(
+                lambda: self._rows or self._gave_up, timeout=self._purger.due_in_s()
+            )
+            if self._rows and not failures:
                 self._state.wait_for(self._due, timeout=self._flush_s)
             self._retry_now = False
             if self._gave_up:
@@ -175,6 +197,8 @@ class Ledger:
 
     def _write(self, batch: Sequence[LedgerRow]) -> bool:
         """Write one batch; False when the database can't take it now."""
+        if not batch:
+            return True
         failure = self._insert(batch)
         if failure is None:
             self._settle(written=len(batch), dropped=0)
@@ -191,7 +215,7 @@ class Ledger:
     def _insert(self, batch: Sequence[LedgerRow]) -> Exception | None:
         try:
             with self._engine.begin() as connection:
-                insert_rows(connection, batch)
+                insert_rows(connection, batch, caps=self._caps)
         except (sa.exc.SQLAlchemyError, *UNSTORABLE) as exc:
             return exc
         return None

@@ -1,80 +1,57 @@
-"""Sums over the ledger, made by the database: what was re-used, from where, and how soon.
+"""Sums over the ledger: what was re-used, from where, how soon, and what was lost for which reason.
 
-Percentiles are by nearest rank: p90 is the smallest observed value that at least 90 % of the
-observed values don't exceed. So it is always a time that some request really took. The hit rate is
-weighted by tokens: cached tokens over prompt tokens, both summed over the requests for which both
-are known.
+They are read from the roll-ups by day and hour; rows are only looked at where a window begins or
+ends within an hour. Either way gives the same numbers. Percentiles are by nearest rank, from
+histograms: they differ from a time that a request really took by `RELATIVE_ERROR` of it at most.
+The hit rate is weighted by tokens: cached tokens over prompt tokens, both summed over the requests
+for which both are known.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
 from cache.errors import ReportGroupError
-from cache.tables import ledger
+from cache.histograms import RELATIVE_ERROR
+from cache.sums import SumsByKey, add_part, requests_in
+from cache.tables import LABELS
+from cache.totals import (
+    Accounted,
+    Foretold,
+    HitRate,
+    Lost,
+    Moment,
+    Percentiles,
+    Summary,
+    TierSums,
+    TokenSum,
+    summary_of,
+)
+from cache.windows import LENGTH, Coverage, Grain, Part, Step, parts, widened
 
-GROUPS = ("template", "tenant", "collection", "mode", "replica", "status")
+GROUPS = LABELS
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenSum:
-    """A sum over the requests whose figure is known, and how many of either kind there were."""
-
-    tokens: int
-    known_requests: int
-    unknown_requests: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierSums:
-    """Cached tokens by tier; `storage` is RAM, SSD and Redis, also where they aren't told apart."""
-
-    gpu: TokenSum
-    ram: TokenSum
-    ssd: TokenSum
-    redis: TokenSum
-    storage: TokenSum
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitRate:
-    """Cached over prompt tokens, over the `requests` for which both are known."""
-
-    cached_tokens: int
-    prompt_tokens: int
-    requests: int
-
-    @property
-    def rate(self) -> float | None:
-        """In 0 … 1; None where no prompt token is known."""
-        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TtftPercentiles:
-    """Nearest-rank percentiles in seconds over the `requests` that had a first token."""
-
-    requests: int
-    p50_s: float | None
-    p90_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """One group of requests, failed and aborted ones included."""
-
-    group: Mapping[str, str | None]
-    requests: int
-    errors: int
-    aborted: int
-    prompt: TokenSum
-    completion: TokenSum
-    cached: TokenSum
-    by_tier: TierSums
-    hit: HitRate
-    ttft: TtftPercentiles
+__all__ = [
+    "GROUPS",
+    "RELATIVE_ERROR",
+    "Accounted",
+    "Coverage",
+    "Foretold",
+    "HitRate",
+    "Lost",
+    "Moment",
+    "Percentiles",
+    "Step",
+    "Summary",
+    "TierSums",
+    "TokenSum",
+    "coverage",
+    "moments",
+    "rescan",
+    "summaries",
+    "versions",
+]
 
 
 def summaries(
@@ -86,142 +63,102 @@ def summaries(
 ) -> list[Summary]:
     """The ledger's requests in `since` <= end < `until`, one summary a group, in the groups' order.
 
+    An edge that can't be told any more is widened: `coverage` says to where.
+
     Args:
         by: columns among `GROUPS`; none gives a single summary of everything (if there is any).
 
     Raises:
         ReportGroupError: a column that is not among `GROUPS`.
     """
-    keys = _group_columns(by)
-    where = _window(since, until)
-    times = _ttft_percentiles(connection, keys, where)
-    statement = sa.select(*keys, *_sums()).where(*where).group_by(*keys)
+    window = coverage(connection, since=since, until=until)
+    return _summaries(connection, parts(window), by)
+
+
+def rescan(
+    connection: sa.Connection,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    by: Sequence[str] = ("template",),
+) -> list[Summary]:
+    """As `summaries`, from rows alone: slow, and only as far back as rows are kept."""
+    return _summaries(connection, [Part(grain=Grain.ROWS, since=since, until=until)], by)
+
+
+def moments(
+    connection: sa.Connection,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    by: Sequence[str] = ("template",),
+    step: Step = Step.HOUR,
+) -> list[Moment]:
+    """The groups of `summaries` over time, by start and then in the groups' order.
+
+    An hour or day without requests isn't in it, and neither is an hour that is no longer kept.
+
+    Raises:
+        ReportGroupError: a column that is not among `GROUPS`.
+    """
+    window = coverage(connection, since=since, until=until)
+    grain = Grain.HOURS if step is Step.HOUR else Grain.DAYS
+    sums = _sums(connection, parts(window, coarsest=grain), by, grain)
     found = [
-        _summary(by, row._mapping, times.get(tuple(row[: len(keys)]), _NO_TTFT))
-        for row in connection.execute(statement)
-        if row.requests
+        Moment(start=datetime.fromtimestamp(start, UTC), summary=summary_of(by, labels, figures))
+        for (start, *labels), figures in sums.items()
     ]
-    return sorted(found, key=lambda summary: [(v is None, v or "") for v in summary.group.values()])
+    return sorted(found, key=lambda moment: (moment.start, _order(moment.summary)))
 
 
-_TOKEN_COLUMNS = {
-    "prompt": ledger.c.prompt_tokens,
-    "completion": ledger.c.completion_tokens,
-    "cached": ledger.c.cached_tokens,
-    "gpu": ledger.c.cached_gpu,
-    "ram": ledger.c.cached_ram,
-    "ssd": ledger.c.cached_ssd,
-    "redis": ledger.c.cached_redis,
-    "storage": ledger.c.cached_storage,
-}
-_NO_TTFT = TtftPercentiles(requests=0, p50_s=None, p90_s=None)
+def coverage(
+    connection: sa.Connection, *, since: datetime | None, until: datetime | None
+) -> Coverage:
+    """The window that `summaries` answers for when asked for this one.
+
+    Where an edge lies within an hour whose rows are no longer all kept, that whole hour is taken;
+    and so with days.
+    """
+
+    def is_complete(start: datetime, grain: Grain) -> bool:
+        end = start + LENGTH[grain]
+        finer = Grain.ROWS if grain is Grain.HOURS else Grain.HOURS
+        kept, counted = (requests_in(connection, at, start, end) for at in (finer, grain))
+        return kept == counted
+
+    return widened(Coverage(since=since, until=until), is_complete)
 
 
-def _group_columns(by: Sequence[str]) -> list[sa.Column[str | None]]:
+def versions(found: Iterable[Summary]) -> dict[str, list[tuple[str, Summary]]]:
+    """Summaries by template as (version, summary) in the versions' order, for each template's name.
+
+    Versions that are numbers come first, in their order; a template without one has version "".
+    """
+    by_name: dict[str, list[tuple[str, Summary]]] = {}
+    for summary in found:
+        name, _, version = (summary.group["template"] or "").partition("@")
+        by_name.setdefault(name, []).append((version, summary))
+    for of_name in by_name.values():
+        of_name.sort(key=lambda pair: (not pair[0].isdecimal(), len(pair[0]), pair[0]))
+    return by_name
+
+
+def _summaries(connection: sa.Connection, of: Iterable[Part], by: Sequence[str]) -> list[Summary]:
+    sums = _sums(connection, of, by, None)
+    return sorted((summary_of(by, key, figures) for key, figures in sums.items()), key=_order)
+
+
+def _sums(
+    connection: sa.Connection, of: Iterable[Part], by: Sequence[str], step: Grain | None
+) -> SumsByKey:
     for column in by:
         if column not in GROUPS:
             raise ReportGroupError(column=column, allowed=GROUPS)
-    return [ledger.c[column] for column in by]
+    sums = SumsByKey()
+    for part in of:
+        add_part(connection, part, by, sums, step=step)
+    return SumsByKey({key: found for key, found in sums.items() if found.figures["requests"]})
 
 
-def _window(since: datetime | None, until: datetime | None) -> list[sa.ColumnElement[bool]]:
-    where: list[sa.ColumnElement[bool]] = []
-    if since is not None:
-        where.append(ledger.c.at >= since)
-    if until is not None:
-        where.append(ledger.c.at < until)
-    return where
-
-
-def _sums() -> list[sa.Label[int]]:
-    both = ledger.c.cached_tokens.is_not(None) & ledger.c.prompt_tokens.is_not(None)
-    sums = [
-        sa.func.count().label("requests"),
-        _count_if(ledger.c.status == "error").label("errors"),
-        _count_if(ledger.c.status == "aborted").label("aborted"),
-        _count_if(both).label("hit_requests"),
-        _sum_if(both, ledger.c.cached_tokens).label("hit_cached"),
-        _sum_if(both, ledger.c.prompt_tokens).label("hit_prompt"),
-    ]
-    for name, column in _TOKEN_COLUMNS.items():
-        sums.append(sa.func.coalesce(sa.func.sum(column), 0).label(f"{name}_tokens"))
-        sums.append(sa.func.count(column).label(f"{name}_known"))
-    return sums
-
-
-def _count_if(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
-    return sa.func.coalesce(sa.func.sum(sa.case((condition, 1), else_=0)), 0)
-
-
-def _sum_if(condition: sa.ColumnElement[bool], column: sa.Column[int]) -> sa.ColumnElement[int]:
-    return sa.func.coalesce(sa.func.sum(sa.case((condition, column), else_=0)), 0)
-
-
-def _summary(by: Sequence[str], values: sa.RowMapping, ttft: TtftPercentiles) -> Summary:
-
-    def token_sum(name: str) -> TokenSum:
-        known = int(values[f"{name}_known"])
-        return TokenSum(
-            tokens=int(values[f"{name}_tokens"]),
-            known_requests=known,
-            unknown_requests=int(values["requests"]) - known,
-        )
-
-    return Summary(
-        group={column: values[column] for column in by},
-        requests=int(values["requests"]),
-        errors=int(values["errors"]),
-        aborted=int(values["aborted"]),
-        prompt=token_sum("prompt"),
-        completion=token_sum("completion"),
-        cached=token_sum("cached"),
-        by_tier=TierSums(
-            gpu=token_sum("gpu"),
-            ram=token_sum("ram"),
-            ssd=token_sum("ssd"),
-            redis=token_sum("redis"),
-            storage=token_sum("storage"),
-        ),
-        hit=HitRate(
-            cached_tokens=int(values["hit_cached"]),
-            prompt_tokens=int(values["hit_prompt"]),
-            requests=int(values["hit_requests"]),
-        ),
-        ttft=ttft,
-    )
-
-
-def _ttft_percentiles(
-    connection: sa.Connection,
-    keys: Sequence[sa.Column[str | None]],
-    where: Sequence[sa.ColumnElement[bool]],
-) -> dict[tuple[object, ...], TtftPercentiles]:
-    """Percentiles by group; the database sorts, so that no row travels for them."""
-    partition = list(keys) or None
-    ranked = (
-        sa.select(
-            *keys,
-            ledger.c.ttft_s.label("ttft_s"),
-            sa.func.row_number()
-            .over(partition_by=partition, order_by=ledger.c.ttft_s)
-            .label("rank"),
-            sa.func.count().over(partition_by=partition).label("n"),
-        )
-        .where(ledger.c.ttft_s.is_not(None), *where)
-        .subquery()
-    )
-    groups = [ranked.c[key.name] for key in keys]
-
-    def at_rank(percent: int) -> sa.ColumnElement[float]:
-        # ceil(percent * n / 100) in whole numbers, so that no rounding can shift the rank
-        rank = (ranked.c.n * percent + 99) // 100
-        return sa.func.max(sa.case((ranked.c.rank == rank, ranked.c.ttft_s)))
-
-    statement = sa.select(*groups, sa.func.max(ranked.c.n), at_rank(50), at_rank(90)).group_by(
-        *groups
-    )
-    return {
-        tuple(row[:-3]): TtftPercentiles(requests=row[-3], p50_s=row[-2], p90_s=row[-1])
-        for row in connection.execute(statement)
-        if row[-3]
-    }
+def _order(summary: Summary) -> list[tuple[bool, str]]:
+    return [(value is None, value or "") for value in summary.group.values()]

@@ -1,4 +1,4 @@
-"""The ledger's table: one row a request, for SQLite and PostgreSQL alike.
+"""The ledger's tables: one row a request, and their roll-ups, for SQLite and PostgreSQL alike.
 
 Only the shape is defined here. Who creates it (migrations), and which database it lies in, is
 decided outside of this package. Every index and constraint has a fixed name, so that a migration
@@ -10,6 +10,19 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
+
+from cache.figures import FIGURES, TIMES
+
+
+def as_utc(moment: datetime) -> datetime:
+    """The same instant in UTC.
+
+    Raises:
+        ValueError: a naive datetime, which would be an instant only by guessing.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment.isoformat()} has no time zone: pass an aware datetime")
+    return moment.astimezone(UTC)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -25,9 +38,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is None:
             return None
-        if value.tzinfo is None:
-            raise ValueError(f"{value.isoformat()} has no time zone: pass an aware datetime")
-        in_utc = value.astimezone(UTC)
+        in_utc = as_utc(value)
         return in_utc.replace(tzinfo=None) if dialect.name == "sqlite" else in_utc
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
@@ -72,7 +83,56 @@ ledger = sa.Table(
     sa.Column("divergence", sa.JSON(none_as_null=True)),
     sa.Column("status", sa.String(16), nullable=False),
     sa.Column("error_code", sa.String(64)),
+    sa.Column("predicted_tokens", sa.Integer),
+    sa.Column("new_tokens", sa.Integer),
+    sa.Column("lost", sa.JSON(none_as_null=True)),
+    sa.Column("cause", sa.String(64)),
+    sa.Column("scaffold", sa.String(64)),
+    sa.Column("prompt_digest", sa.String(64)),
+    sa.Column("prompt_text", sa.Text),
+    sa.Column("route_reason", sa.String(256)),
+    # The series that the row is counted in; it isn't the row's own, but the roll-ups'.
+    sa.Column("series", sa.Integer),
     sa.CheckConstraint("status IN ('ok', 'error', 'aborted')", name="status"),
     sa.Index("ix_ledger_at", "at"),
     sa.Index("ix_ledger_template_at", "template", "at"),
 )
+
+# How roll-ups are grouped: by nothing, by one label, by all of them together. A report by one label
+# reads few sums however many combinations there are. The place in this tuple is stored.
+LABELS = ("template", "tenant", "collection", "mode", "replica", "status", "error_code")
+GROUPINGS = ("nothing", *LABELS, "all")
+
+# A value of what is grouped by, in bounded number: beyond the caps of `cache.labels`, `other`. The
+# labels that aren't grouped by are NULL.
+ledger_series = sa.Table(
+    "ledger_series",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("digest", sa.String(32), nullable=False, unique=True),
+    sa.Column("grouping", sa.Integer, nullable=False),
+    sa.Column("template", sa.String(128)),
+    sa.Column("tenant", sa.String(128)),
+    sa.Column("collection", sa.String(256)),
+    sa.Column("mode", sa.String(16)),
+    sa.Column("replica", sa.String(256)),
+    sa.Column("status", sa.String(16)),
+    sa.Column("error_code", sa.String(64)),
+)
+
+
+def _rollup(name: str) -> sa.Table:
+    """Sums of one series over one stretch of time: `start` in seconds since 1970, UTC."""
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("grouping", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("start", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("series", sa.Integer, primary_key=True, autoincrement=False),
+        *(sa.Column(figure, sa.BigInteger, nullable=False) for figure in FIGURES),
+        *(sa.Column(times, sa.LargeBinary) for times in TIMES),
+    )
+
+
+ledger_hours = _rollup("ledger_hours")
+ledger_days = _rollup("ledger_days")

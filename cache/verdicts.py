@@ -1,7 +1,7 @@
 """The words for why a prompt's tokens were, or were not, re-used."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -36,9 +36,9 @@ class Divergence:
 
     `token` is an index into the prompt, `of` the prompt's length in tokens. `segment` is the
     template's id of the segment that the token lies in, None between segments. `document` is the
-    document or message within it, and `matched_through` the last document that was still the same;
-    both are None where the segment has no such parts. `earlier_request` is the id of the earlier
-    request.
+    document or message within it, and `matched_through` the last document or message that was still
+    the same, `matched_parts` of the prompt's `parts`; they are None where there are no such parts.
+    `earlier_request` is the id of the earlier request.
     """
 
     token: int
@@ -46,6 +46,8 @@ class Divergence:
     segment: str | None = None
     document: str | None = None
     matched_through: str | None = None
+    matched_parts: int | None = None
+    parts: int | None = None
     earlier_request: str | None = None
 
 
@@ -63,6 +65,7 @@ class Accounting:
         verdict: the reason that cost most tokens; `HIT` or `COLD` where none cost any.
         cause: one word more about the verdict, such as `cleared` or `chunk`; a `cache.causes` name.
         lost: tokens by reason, only reasons that cost some.
+        causes: the main cause of each reason, `UNKNOWN` included where nothing is known to be lost.
         new_tokens: tokens that nobody had computed before, and those that are always computed
             (the last one, and what follows the last whole page).
     """
@@ -74,3 +77,4 @@ class Accounting:
     lost: Mapping[Verdict, int]
     new_tokens: int | None
     divergence: Divergence | None
+    causes: Mapping[Verdict, str] = field(default_factory=dict)

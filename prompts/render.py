@@ -3,10 +3,19 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from prompts.document_places import document_places, searched_places
 from prompts.environment import RENDER_ERRORS, TEMPLATE_GLOBALS
 from prompts.errors import UnstableValueError
-from prompts.segments import Message, Prompt, RenderedSegment, Tool, Volatility
-from prompts.template import Segment, Template
+from prompts.segments import (
+    DocumentPlace,
+    Message,
+    Prompt,
+    PromptDocument,
+    RenderedSegment,
+    Tool,
+    Volatility,
+)
+from prompts.template import Segment, Template, VariableType
 from prompts.values import Value, canonical_values
 
 __all__ = ["Value", "render"]
@@ -34,12 +43,12 @@ def render(template: Template, variables: Mapping[str, Value]) -> Prompt:
                 rendered.append(_expanded(segment, conversation, count))
                 count, open_role = count + len(conversation), None
             continue
-        text = _text(template, segment, values)
+        text, documents = _text(template, segment, values)
         if not text:
             continue
         if segment.role != open_role:
             count, open_role = count + 1, segment.role
-        rendered.append(_filled(segment, text, count - 1))
+        rendered.append(_filled(segment, text, count - 1, documents))
     tools = cast("tuple[Tool, ...]", values[template.tools]) if template.tools else ()
     level = template.variables[template.tools].volatility if template.tools else Volatility.STATIC
     return Prompt(
@@ -50,26 +59,50 @@ def render(template: Template, variables: Mapping[str, Value]) -> Prompt:
     )
 
 
-def _text(template: Template, segment: Segment, values: dict[str, Any]) -> str:
+def _text(
+    template: Template, segment: Segment, values: dict[str, Any]
+) -> tuple[str, tuple[DocumentPlace, ...]]:
+    """The segment's text, and where documents lie in it."""
     if segment.constant is not None:
-        return segment.constant
+        return segment.constant, ()
     code = segment.code
     assert code is not None, "a template to be rendered is parsed with checks"
     try:
         # As code.render(), less its copies of the values.
-        return "".join(code.root_render_func(code.new_context(values, shared=True)))
+        printed = code.root_render_func(code.new_context(values, shared=True))
+        documents = _documents(template, segment, values)
+        if not documents:
+            return "".join(printed), ()
+        chunks = list(printed)
     except RENDER_ERRORS as error:
         problem = f"can't be rendered: {error}"
         raise UnstableValueError(template.reference, segment.id, problem) from error
+    text = "".join(chunks)
+    places = document_places(chunks, documents)
+    if len(places) < len(documents):
+        places = max(places, searched_places(text, documents), key=len)
+    return text, places
 
 
-def _filled(segment: Segment, text: str, message: int) -> RenderedSegment:
+def _documents(
+    template: Template, segment: Segment, values: dict[str, Any]
+) -> tuple[PromptDocument, ...]:
+    """All documents of the variables that a segment uses."""
+    variables = template.variables
+    used = [n for n in segment.uses if variables[n].type is VariableType.DOCUMENTS]
+    return tuple([document for name in used for document in values[name]])
+
+
+def _filled(
+    segment: Segment, text: str, message: int, documents: tuple[DocumentPlace, ...]
+) -> RenderedSegment:
     return RenderedSegment(
         id=segment.id,
         role=segment.role or "",
         volatility=segment.volatility,
         text=text,
         message=message,
+        documents=documents,
     )
 
 

@@ -1,12 +1,17 @@
 """The values of prompt building: volatility, segments, messages, prompts."""
 
 import json
+import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prompts.layout import PromptLayout
 
 _DIGEST_BYTES = 16
 
@@ -78,12 +83,21 @@ class PromptDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentPlace:
+    """A document in a segment's text: characters `start <= i < stop`, from its name on."""
+
+    name: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedSegment:
     """A segment with its variables filled in.
 
     `message` is the index of the message that the text belongs to. A segment that expands a
     conversation has no text and role of its own but whole messages in `expanded`; `message` is then
-    the index of the first of them.
+    the index of the first of them. `documents` says where documents lie in the text.
     """
 
     id: str
@@ -92,6 +106,7 @@ class RenderedSegment:
     text: str
     message: int
     expanded: tuple[Message, ...] = ()
+    documents: tuple[DocumentPlace, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,16 +178,20 @@ class SegmentTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizedPrompt:
-    """A prompt with the token ids that the engine will see."""
+    """A prompt with the token ids that the engine will see.
+
+    `packed` has the same ids as unsigned 32-bit numbers in the machine's byte order. `layout` knows
+    where the documents and messages within segments lie; None where nobody kept it.
+    """
 
     prompt: Prompt
     token_ids: tuple[int, ...]
     ranges: tuple[SegmentTokens, ...]
+    packed: bytes = field(default=b"", compare=False, repr=False)
+    layout: "PromptLayout | None" = field(default=None, compare=False, repr=False)
 
 
 def token_digest(token_ids: Sequence[int]) -> str:
     """Hex digest of token ids; beside the fingerprint, one for each tokenizer."""
-    digest = blake2b(digest_size=_DIGEST_BYTES)
-    for token_id in token_ids:
-        digest.update(token_id.to_bytes(4, "little"))
-    return digest.hexdigest()
+    packed = struct.pack(f"<{len(token_ids)}I", *token_ids)
+    return blake2b(packed, digest_size=_DIGEST_BYTES).hexdigest()

@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, count
 
 import tokenizers
@@ -27,10 +27,18 @@ _CHARACTERS_PER_TOKEN = 8
 
 @dataclass(frozen=True, slots=True)
 class EncodedSpan:
-    """Ids of a span, and for each part the index of the first token that starts in or after it."""
+    """Ids of a span, and for each part the index of the first token that starts in or after it.
+
+    `starts` has the character of the span at which each token starts, `packed` the ids as unsigned
+    32-bit numbers in the machine's byte order. `notes` is for what a reader found out about a span
+    and wants to find again; it goes when the span is forgotten.
+    """
 
     ids: Sequence[int]
     seams: tuple[int, ...]
+    starts: "array[int]" = field(default_factory=lambda: array("I"), repr=False)
+    packed: bytes = field(default=b"", repr=False)
+    notes: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,8 +152,9 @@ def _whole(node: _Node, parts: Sequence[str]) -> EncodedSpan:
         starts = base.starts[: base.settled.token] + starts
         base = base.base
     characters = accumulate((len(part) for part in parts[:-1]), initial=0)
-    return EncodedSpan(ids, tuple(bisect_left(starts, character) for character in characters))
+    seams = tuple(bisect_left(starts, character) for character in characters)
+    return EncodedSpan(ids, seams, starts, array("I", ids).tobytes())
 
 
 def _weight(key: tuple[int, str], node: _Node) -> int:
-    return 2 * len(node.ids) + len(key[1]) // _CHARACTERS_PER_TOKEN + _ENTRY_TOKENS
+    return 3 * len(node.ids) + len(key[1]) // _CHARACTERS_PER_TOKEN + _ENTRY_TOKENS

@@ -7,6 +7,7 @@ the same characters are plain text.
 """
 
 import json
+import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +21,11 @@ from tokenizers import processors
 from prompts.chat_shapes import Piece
 from prompts.chat_template import ChatTemplate
 from prompts.errors import TokenizerNotFoundError
+from prompts.layout import PlacedSpan, PromptLayout
 from prompts.segments import Message, Prompt, SegmentTokens, TokenizedPrompt, Tool
 from prompts.token_cache import DEFAULT_CAPACITY_TOKENS, TokenCache
-from prompts.token_places import segment_characters
-from prompts.token_runs import RunEncoder
+from prompts.token_places import prompt_places
+from prompts.token_runs import ID_BYTES, RunEncoder
 from prompts.token_spans import ControlTokens
 
 _DIGEST_BYTES = 16
@@ -46,6 +48,8 @@ class EncodedPieces:
     characters: list[int] = field(default_factory=list)
     indices: list[int] = field(default_factory=list)
     controls: list[ControlPlace] = field(default_factory=list)
+    spans: list[PlacedSpan] = field(default_factory=list)
+    packed: list[bytes] = field(default_factory=list)
 
     def index_at(self, character: int) -> int:
         """Index of the first token that starts at or after a character of the text."""
@@ -105,16 +109,27 @@ class PromptTokenizer:
         """
         messages = prompt.messages
         pieces = self.chat.pieces(messages, prompt.tools)
-        places = segment_characters(prompt, pieces)
-        cuts = {place for _, start, stop in places for place in (start, stop)}
+        places = prompt_places(prompt, pieces)
+        cuts = {place for _, start, stop, _ in places.segments for place in (start, stop)}
         encoded = self.encode_pieces(pieces, messages, cuts)
         ranges = tuple(
             SegmentTokens(
                 segment=segment, start=encoded.index_at(start), stop=encoded.index_at(stop)
             )
-            for segment, start, stop in places
+            for segment, start, stop, _ in places.segments
         )
-        return TokenizedPrompt(prompt=prompt, token_ids=tuple(encoded.token_ids), ranges=ranges)
+        return TokenizedPrompt(
+            prompt=prompt,
+            token_ids=tuple(encoded.token_ids),
+            ranges=ranges,
+            packed=b"".join(encoded.packed),
+            layout=PromptLayout(
+                segments=places.segments,
+                tools=places.tools,
+                spans=encoded.spans,
+                characters=[span.character for span in encoded.spans],
+            ),
+        )
 
     def encode_messages(
         self, messages: Sequence[Message], tools: tuple[Tool, ...] = ()
@@ -137,10 +152,14 @@ class PromptTokenizer:
             first = len(ids)
             if control is not None:
                 made.controls.append(ControlPlace(parts[0], starts[0], first))
+                made.spans.append(PlacedSpan(starts[0], first, None))
+                made.packed.append(control.to_bytes(ID_BYTES, sys.byteorder))
                 indices.append(first)
                 ids.append(control)
             else:
                 encoded = self.cache.encode(parts)
+                made.spans.append(PlacedSpan(starts[0], first, encoded))
+                made.packed.append(encoded.packed)
                 indices.extend([first + seam for seam in encoded.seams])
                 ids.extend(encoded.ids)
         made.indices.append(len(made.token_ids))

@@ -24,6 +24,7 @@ from app.stack.ports import free_ports
 from app.stack.settings import EngineOptions, StackSettings
 from app.stack.stack import RunningStack, engine_plan, start_stack
 from cache.tiers import TierSettings
+from tests.postgres_server import PostgresServer, running_postgres
 from tests.tokenizer_packages import RealTokenizers
 
 TINY_POOL_TOKENS = 12_000
@@ -57,6 +58,13 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def anyio_backend() -> str:
     """The gateway runs on asyncio alone."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL; each test takes databases of its own. Leave it running."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

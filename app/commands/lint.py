@@ -1,10 +1,8 @@
-"""`foreword lint`: faults of prompts, templates, Python source and request logs, and their cost."""
+"""`foreword lint`: faults of prompts, Python source, request logs and engines, and their cost."""
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from app.commands.lint_files import changed_since, read_source, write_source
+from app.commands.lint_output import NEVER, exit_code, output_lines, show, writing
 from app.commands.tokenizer import (
     NO_TOKENIZER_HINT,
     CommandInputError,
@@ -19,25 +18,23 @@ from app.commands.tokenizer import (
     open_tokenizer,
     tokenizer_options,
 )
-from app.version import VERSION
 from prompts.errors import PromptError
 from prompts.lint.config import LintConfig, find_config, read_config
 from prompts.lint.discovery import find_files
 from prompts.lint.docs import explain
-from prompts.lint.findings import Finding, Severity
+from prompts.lint.findings import Severity
 from prompts.lint.fixing import fix_file
-from prompts.lint.github_output import github_output
-from prompts.lint.json_output import json_output
 from prompts.lint.lazy_tokenizer import LazyTokenizer
 from prompts.lint.linter import Linter, LintResult
 from prompts.lint.options import CHUNK_SIZE, PAGE_SIZE, LintOptions, TokenCounter
 from prompts.lint.registry import UnknownRuleError, rule, unknown_words
-from prompts.lint.sarif_output import sarif_output
 from prompts.lint.source_file import SourceFile
-from prompts.lint.text_output import text_output
 
-_RANKS = {Severity.NOTE: 0, Severity.WARNING: 1, Severity.ERROR: 2}
-_NEVER = "never"
+ENGINE_CONFIG_KINDS = (
+    "server-info", "command", "compose", "kubernetes", "redis", "lmcache", "sglang",
+)  # fmt: skip
+"""`cache.engine_config.ConfigKind`, which is imported only when it is needed."""
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -69,7 +66,7 @@ def _rule_options(command: Command) -> Command:
         ),
         click.option(
             "--fail-on",
-            type=click.Choice([*(s.value for s in Severity), _NEVER]),
+            type=click.Choice([*(s.value for s in Severity), NEVER]),
             help="lowest severity that ends with exit code 1  [warning]",
         ),
         click.option(
@@ -85,6 +82,18 @@ def _rule_options(command: Command) -> Command:
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--log", help="diagnose a request log (JSONL, gzip too; - for stdin) instead")
+@click.option(
+    "--engine-config",
+    "engine_configs",
+    multiple=True,
+    metavar="FILE",
+    help="judge how SGLang, LMCache and Redis are started instead (- for stdin; may be repeated)",
+)
+@click.option(
+    "--engine-config-kind",
+    type=click.Choice(ENGINE_CONFIG_KINDS),
+    help="what such a file is  [default: told by its content]",
+)
 @click.option(
     "--capacity-tokens", type=click.IntRange(1), help="with --log: tokens the engine's cache holds"
 )
@@ -104,6 +113,8 @@ def _rule_options(command: Command) -> Command:
 def lint(
     paths: tuple[Path, ...],
     log: str | None,
+    engine_configs: tuple[str, ...],
+    engine_config_kind: str | None,
     capacity_tokens: int | None,
     explained: str | None,
     tokenizer: Path | None,
@@ -116,23 +127,37 @@ def lint(
     .prompt .tmpl .txt .md) and Python source. Exit 1 if anything was found.
     """
     if explained is not None:
-        with _writing():
+        with writing():
             click.echo(_explanation(explained), nl=False)
         return
     request, folder = _request(paths, tokenizer, asked)
     if request.fix and request.diff is not None:
         raise CommandInputError("--fix changes whole files: leave --diff out")
+    if sum((bool(paths), log is not None, bool(engine_configs))) > 1:
+        raise CommandInputError("give one of PATHS, --log and --engine-config")
+    if engine_configs:
+        sys.exit(_lint_engine_configs(engine_configs, engine_config_kind, request))
     if log is not None:
-        if paths:
-            raise CommandInputError("give either PATHS or --log")
         sys.exit(_lint_log(log, capacity_tokens, request, open_tokenizer(folder, cache)))
     counting = replace(request.options, tokenizer=_lazy(folder, cache))
     result, sources = _lint(replace(request, options=counting))
-    _print(result, sources, request.output)
+    show(result, sources, request.output)
     if result.skipped and request.output == "text":
         skipped = f"; {', '.join(result.skipped)} need one and were skipped"
         click.echo(NO_TOKENIZER_HINT + skipped, err=True)
-    sys.exit(_exit_code(result.findings, request.fail_on))
+    sys.exit(exit_code(result.findings, request.fail_on))
+
+
+def _lint_engine_configs(files: tuple[str, ...], kind: str | None, request: _Request) -> int:
+    if request.fix:
+        raise CommandInputError("there are no fixes for --engine-config: leave --fix out")
+    # Only here: other runs need none of it.
+    from app.commands.lint_engine import lint_engine_configs
+
+    result, sources = lint_engine_configs(files, kind, request.options)
+    result = _changed(result, request)
+    show(result, sources, request.output)
+    return exit_code(result.findings, request.fail_on)
 
 
 def _explanation(word: str) -> str:
@@ -156,8 +181,8 @@ def _request(
     for word in unknown_words((*options.select, *options.ignore)):
         raise CommandInputError(str(UnknownRuleError(word)))
     fail_on = asked["fail_on"] or config.fail_on or Severity.WARNING.value
-    if fail_on not in (*Severity, _NEVER):
-        raise CommandInputError(f"fail-on is one of: {', '.join([*Severity, _NEVER])}")
+    if fail_on not in (*Severity, NEVER):
+        raise CommandInputError(f"fail-on is one of: {', '.join([*Severity, NEVER])}")
     request = _Request(
         paths=paths or (Path(),),
         output=asked["output"],
@@ -196,14 +221,18 @@ def _lazy(folder: Path | None, cache: Path) -> TokenCounter | None:
 
 def _lint(request: _Request) -> tuple[LintResult, dict[Path, SourceFile]]:
     linter = Linter(request.options)
-    changed = changed_since(request.diff) if request.diff is not None else None
     sources = {path: read_source(path) for path in _files(request.paths)}
     if request.fix:
         sources = {path: _fixed(source, linter, request) for path, source in sources.items()}
-    result = linter.lint(sources.values())
-    if changed is not None:
-        result = replace(result, findings=tuple(f for f in result.findings if changed.holds(f)))
-    return result, sources
+    return _changed(linter.lint(sources.values()), request), sources
+
+
+def _changed(result: LintResult, request: _Request) -> LintResult:
+    """The findings on changed lines, where only those are asked for."""
+    if request.diff is None:
+        return result
+    changed = changed_since(request.diff)
+    return replace(result, findings=tuple(f for f in result.findings if changed.holds(f)))
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
@@ -224,48 +253,6 @@ def _fixed(source: SourceFile, linter: Linter, request: _Request) -> SourceFile:
     return done.source
 
 
-def _print(result: LintResult, sources: dict[Path, SourceFile], output: str) -> None:
-    colour = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    with _writing():
-        for line in _lines(result, sources, output, colour=colour):
-            click.echo(line, color=colour)
-
-
-@contextmanager
-def _writing() -> Iterator[None]:
-    """Names what keeps standard output from being written; a reader that left is no fault."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        # What is left in its buffer would be tried again, and complained of, at exit.
-        with suppress(OSError):
-            sys.stdout.close()
-        raise CommandInputError(f"the output can't be written: {error.strerror}") from error
-
-
-def _lines(
-    result: LintResult, sources: dict[Path, SourceFile], output: str, *, colour: bool
-) -> Iterator[str]:
-    match output:
-        case "json":
-            yield json_output(result)
-        case "sarif":
-            yield sarif_output(result, VERSION)
-        case "github":
-            yield from github_output(result)
-        case _:
-            yield from text_output(result, sources, colour=colour)
-
-
-def _exit_code(findings: Iterable[Finding], fail_on: str) -> int:
-    if fail_on == _NEVER:
-        return 0
-    lowest = _RANKS[Severity(fail_on)]
-    return int(any(_RANKS[finding.severity] >= lowest for finding in findings))
-
-
 def _lint_log(log: str, capacity_tokens: int | None, request: _Request, tokenizer: Any) -> int:
     # Only here: other runs need none of it.
     from cache.errors import CacheError
@@ -282,7 +269,7 @@ def _lint_log(log: str, capacity_tokens: int | None, request: _Request, tokenize
         diagnosis = lint_log(options).keeping(lambda f: request.options.wants(f.code, f.name))
     except CacheError as error:
         raise CommandInputError(str(error)) from error
-    with _writing():
+    with writing():
         match request.output:
             case "json":
                 click.echo(json.dumps(to_json(diagnosis), ensure_ascii=False, indent=2))
@@ -290,6 +277,6 @@ def _lint_log(log: str, capacity_tokens: int | None, request: _Request, tokenize
                 click.echo(render_text(diagnosis), nl=False)
             case _:
                 result = LintResult(findings=diagnosis.findings, files=1, skipped=())
-                for line in _lines(result, {}, request.output, colour=False):
+                for line in output_lines(result, {}, request.output, colour=False):
                     click.echo(line)
-    return _exit_code(diagnosis.findings, request.fail_on)
+    return exit_code(diagnosis.findings, request.fail_on)

@@ -1,5 +1,6 @@
 """`POST /v1/chat/completions` and `GET /v1/models`."""
 
+from contextlib import aclosing
 from typing import Any
 
 import anyio
@@ -8,8 +9,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from app.accounts import Account
 from app.errors import EngineError, ModelNotFoundError
-from app.pipeline import Account, begin, complete, open_account, open_stream, relay
+from app.pipeline import begin, complete, open_account, open_stream, relay
 from app.prepare import ALIAS, public_model
 from app.problems import error_body, problem_of
 from app.routes.bodies import parse_body
@@ -101,8 +103,10 @@ class _Answer(Response):
     async def _stream(self, send: Send) -> None:
         response = await open_stream(self._services, self._account)
         await send(_stream_start(self._account.request_id))
-        async for chunk in relay(self._services, self._body, self._account, response):
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        chunks = relay(self._services, self._body, self._account, response)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -68,9 +68,9 @@ async def one(request: Request, store_id: str) -> dict[str, Any]:
 
 @router.delete("/{store_id}")
 async def delete(request: Request, store_id: str) -> dict[str, Any]:
-    """Remove a collection; its files stay."""
-    collections = services_of(request).collections
-    await anyio.to_thread.run_sync(partial(collections.delete, store_id, tenant=LOCAL_TENANT))
+    """Remove a collection and the KV of its prompts; its files stay."""
+    deletions = services_of(request).deletions
+    await deletions.delete_collection(store_id, tenant=LOCAL_TENANT)
     return {"id": store_id, "object": "vector_store.deleted", "deleted": True}
 
 

@@ -14,6 +14,7 @@ from app.stack.settings import EngineOptions, Model
 from cache.tiers import TierSettings, guard_environment, server_arguments, server_environment
 from cache.usage import Tier
 
+KV_EVENTS_OPTION = "--kv-events-config"
 KV_EVENTS_TOPIC = "kv"
 STACK_VARIABLE = "FOREWORD_STACK_ID"
 """Marks every process of a stack with its home's identity, so that leftovers can be found."""
@@ -29,6 +30,7 @@ def engine_argv(
     options: EngineOptions,
     port: int,
     kv_events_port: int,
+    kv_events_replay_port: int,
     tier_settings: Path | None,
 ) -> list[str]:
     """SGLang behind the guard's version check.
@@ -45,14 +47,17 @@ def engine_argv(
     argv += ["--skip-server-warmup"]
     argv += ["--enable-priority-scheduling", "--radix-eviction-policy", "priority"]
     argv += ["--tokenizer-metrics-allowed-custom-labels", *LABELS]
-    argv += ["--kv-events-config", json.dumps(kv_events_config(kv_events_port))]
+    events = kv_events_config(kv_events_port, replay_port=kv_events_replay_port)
+    argv += [KV_EVENTS_OPTION, json.dumps(events)]
     if tier_settings is not None:
         argv += ["--enable-lmcache", "--lmcache-config-file", str(tier_settings)]
     return [*argv, *options.arguments]
 
 
-def kv_events_config(port: int) -> dict[str, str | bool]:
+def kv_events_config(port: int, *, replay_port: int) -> dict[str, str | bool]:
     """Publishes on loopback only, because the events hold prompts' token ids.
+
+    What a subscriber missed it can ask for again at the replay port.
 
     Source: sglang 0.5.23, srt/disaggregation/kv_events.py: with an address that is no wildcard
     the publisher connects unless ``bind`` says otherwise.
@@ -60,6 +65,7 @@ def kv_events_config(port: int) -> dict[str, str | bool]:
     return {
         "publisher": "zmq",
         "endpoint": f"tcp://{LOOPBACK}:{port}",
+        "replay_endpoint": f"tcp://{LOOPBACK}:{replay_port}",
         "topic": KV_EVENTS_TOPIC,
         "bind": True,
     }
@@ -145,11 +151,16 @@ def gateway_env(
     engine_url: str,
     model: Model | None,
     tiers: TierSettings | None,
+    tier_url: str | None = None,
+    kv_events: str | None = None,
+    kv_events_replay: str | None = None,
 ) -> dict[str, str]:
     """The gateway's settings, as ``FOREWORD_…`` variables.
 
     Args:
         tiers: what the engine loads from, so that a load's tier can be told where there is one.
+        tier_url: LMCache's HTTP side, which knows what each request loaded.
+        kv_events, kv_events_replay: addresses of the engine's KV events, where they are known.
         model: what this stack's engine serves, or None if the engine is somebody else's.
     """
     env = dict(base) | {
@@ -163,6 +174,12 @@ def gateway_env(
     if tiers is not None:
         held = [Tier.GPU, *sorted(tiers.lmcache_tiers)]
         env["FOREWORD_ENGINE__TIERS"] = json.dumps([tier.value for tier in held])
+    addresses = {
+        "FOREWORD_TIERS__URL": tier_url,
+        "FOREWORD_ENGINE__KV_EVENTS": kv_events,
+        "FOREWORD_ENGINE__KV_EVENTS_REPLAY": kv_events_replay,
+    }
+    env |= {name: address for name, address in addresses.items() if address is not None}
     if model is not None and model.folder is not None:
         env["FOREWORD_ENGINE__MODEL"] = model.name
         env["FOREWORD_ENGINE__TOKENIZER"] = str(model.folder)

@@ -4,6 +4,7 @@ StackError
 ├── AlreadyRunningError          (home, pid, url)
 ├── EngineUnreachableError       (url, problem)
 ├── HostNeedsKeysError           (host)
+├── KvSerdeError                 (serde, problem)
 ├── PortTakenError               (host, port)
 ├── ProcessStartError            (name, why, log, last_lines)
 ├── ProcessGaveUpError           (name, attempts, log)
@@ -83,6 +84,23 @@ class HostNeedsKeysError(StackError):
         return (
             f"--host {self.host} would let anyone on the network in, and this release has no "
             "keys yet: keep --host 127.0.0.1, and put an authenticating proxy in front of it."
+        )
+
+
+class KvSerdeError(StackError):
+    """A lossy serde that doesn't fit the model, or needs to know more of it."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, *, serde: str, problem: str) -> None:
+        self.serde = serde
+        self.problem = problem
+        super().__init__(serde, problem)
+
+    def __str__(self) -> str:
+        return (
+            f"--kv-serde {self.serde} can't be used with this model ({self.problem}): "
+            "choose fp8, or leave it away."
         )
 
 

@@ -8,7 +8,7 @@ import http.client
 import json
 import socket
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 
@@ -55,3 +55,25 @@ def redis_answers(host: str, port: int, *, timeout_s: float) -> bool:
             return connection.recv(64).startswith((b"+PONG", b"-NOAUTH"))
     except OSError:
         return False
+
+
+def redis_setting(host: str, port: int, name: str, *, timeout_s: float) -> str | None:
+    """One of a Redis server's settings; None where it doesn't tell (a password, no CONFIG)."""
+    try:
+        with socket.create_connection((host, port), timeout=timeout_s) as connection:
+            connection.sendall(f"CONFIG GET {name}\r\n".encode())
+            with connection.makefile("rb") as answer:
+                return _second_of_pair(answer)
+    except (OSError, ValueError):
+        return None
+
+
+def _second_of_pair(answer: BinaryIO) -> str | None:
+    """RESP2: `*2`, then name and value, each as `$length` and the bytes."""
+    if answer.readline().strip() != b"*2":
+        return None
+    value = b""
+    for _ in range(2):
+        length = int(answer.readline()[1:])
+        value = answer.read(length + 2)[:length]
+    return value.decode()

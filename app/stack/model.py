@@ -65,6 +65,17 @@ def find_model(model: str) -> Model | None:
     return Model(name=model, path=model, folder=None)
 
 
+def read_head_dim(folder: Path) -> int | None:
+    """Width of one attention head by a model's config.json; None where it doesn't say."""
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+        if isinstance(config.get("head_dim"), int):
+            return int(config["head_dim"])
+        return int(config["hidden_size"]) // int(config["num_attention_heads"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
+        return None
+
+
 def ensure_default_model(maker: ModelMaker, *, say: Say) -> Model:
     """The default model's folder, made if need be.
 

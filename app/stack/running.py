@@ -31,7 +31,7 @@ class RunningStack:
     @property
     def kv_events(self) -> str | None:
         """ZMQ address of the engine's KV events."""
-        return f"tcp://{LOOPBACK}:{self._parts.ports.kv_events}" if self._has("engine") else None
+        return self._parts.kv_events
 
     @property
     def tier_url(self) -> str | None:

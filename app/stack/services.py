@@ -9,13 +9,15 @@ from urllib.parse import urlsplit
 
 from app.stack import commands, health
 from app.stack.environment_plan import EngineEnvironment
-from app.stack.errors import ProgramMissingError
+from app.stack.errors import KvSerdeError, ProgramMissingError
 from app.stack.keeper import Service
+from app.stack.model import read_head_dim
 from app.stack.paths import ORPHAN_PREFIXES, HomePaths
 from app.stack.ports import LOOPBACK
 from app.stack.process import ProcessSpec
 from app.stack.settings import Model, Ports, StackSettings
-from cache.tiers import RedisTier, TierSettings
+from cache.errors import TierSettingsError
+from cache.tiers import LossySerde, RedisTier, TierSettings
 
 ASK_S = 5.0
 GENERATE_S = 90.0
@@ -52,19 +54,51 @@ class StackParts:
         return f"http://{LOOPBACK}:{self.ports.tier_http}"
 
     @property
+    def kv_events(self) -> str | None:
+        """ZMQ address of the engine's KV events, unless its own arguments say otherwise."""
+        return f"tcp://{LOOPBACK}:{self.ports.kv_events}" if self._own_kv_events else None
+
+    @property
+    def kv_events_replay(self) -> str | None:
+        """Where KV events can be asked for again."""
+        return f"tcp://{LOOPBACK}:{self.ports.kv_events_replay}" if self._own_kv_events else None
+
+    @property
+    def _own_kv_events(self) -> bool:
+        named = commands.KV_EVENTS_OPTION in self.settings.engine.arguments
+        return self.environment is not None and not named
+
+    @property
     def gateway_url(self) -> str:
         host = LOOPBACK if self.settings.host in {"0.0.0.0", "::"} else self.settings.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.ports.gateway}"
 
 
-def tiers_with_redis(settings: StackSettings, ports: Ports) -> TierSettings | None:
-    """The tiers with the stack's own Redis as G4, if that is wanted."""
-    if settings.tiers is None or not settings.tiers.enabled:
+def stack_tiers(settings: StackSettings, ports: Ports, model: Model | None) -> TierSettings | None:
+    """The tiers with the stack's own Redis as G4 and a lossy serde, if those are wanted.
+
+    Raises:
+        KvSerdeError: the serde doesn't fit the model.
+    """
+    tiers = settings.tiers
+    if tiers is None or not tiers.enabled:
         return None
-    if not settings.redis:
-        return settings.tiers
-    own = RedisTier(host=LOOPBACK, port=ports.redis, max_gb=settings.redis_gb)
-    return replace(settings.tiers, redis=own)
+    if settings.redis:
+        own = RedisTier(host=LOOPBACK, port=ports.redis, max_gb=settings.redis_gb)
+        tiers = replace(tiers, redis=own)
+    if settings.kv_serde is not None:
+        tiers = _with_serde(tiers, settings.kv_serde, model)
+    return tiers
+
+
+def _with_serde(tiers: TierSettings, serde: LossySerde, model: Model | None) -> TierSettings:
+    head_dim = None
+    if serde.needs_head_dim:
+        head_dim = None if model is None or model.folder is None else read_head_dim(model.folder)
+    try:
+        return replace(tiers, serde=serde, head_dim=head_dim)
+    except TierSettingsError as error:
+        raise KvSerdeError(serde=serde.value, problem=str(error)) from error
 
 
 def build_services(parts: StackParts) -> list[Service]:
@@ -162,6 +196,7 @@ def _engine(parts: StackParts, python: Path, model: Model) -> Service:
         options=parts.settings.engine,
         port=parts.ports.engine,
         kv_events_port=parts.ports.kv_events,
+        kv_events_replay_port=parts.ports.kv_events_replay,
         tier_settings=None if parts.tiers is None else parts.home.tier_settings,
     )
     env = commands.engine_env(
@@ -198,6 +233,9 @@ def _gateway(parts: StackParts) -> Service:
         engine_url=parts.engine_url,
         model=parts.model,
         tiers=parts.tiers,
+        tier_url=None if parts.tiers is None else parts.tier_url,
+        kv_events=parts.kv_events,
+        kv_events_replay=parts.kv_events_replay,
     )
     return _service(
         parts,

@@ -7,7 +7,7 @@ from pathlib import Path
 from app.stack.backoff import RestartPolicy
 from app.stack.deploy_files import DeployFiles
 from app.stack.ports import LOOPBACK
-from cache.tiers import TierSettings
+from cache.tiers import LossySerde, TierSettings
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_PORT = 8400
@@ -41,6 +41,7 @@ class StackSettings:
         model: the default model's name, a folder, or a hub's name.
         engine_url: a running SGLang; then neither engine nor tiers are started.
         tiers: LMCache's tiers, or None for none.
+        kv_serde: makes KV smaller below RAM; what it must know of the model is read from its files.
         redis: whether to start a Redis of its own as tier G4.
         gateway: whether to start the gateway.
         port: the gateway's; 0 takes a free one. The others are always free loopback ports.
@@ -56,6 +57,7 @@ class StackSettings:
     engine_url: str | None = None
     engine: EngineOptions = EngineOptions()
     tiers: TierSettings | None = field(default_factory=TierSettings)
+    kv_serde: LossySerde | None = None
     redis: bool = False
     redis_gb: float = 1.0
     gateway: bool = True
@@ -87,6 +89,7 @@ class Ports:
 
     engine: int
     kv_events: int
+    kv_events_replay: int
     tier: int
     tier_http: int
     tier_prometheus: int

@@ -34,7 +34,7 @@ from app.stack.services import (
     StackParts,
     build_services,
     redis_program,
-    tiers_with_redis,
+    stack_tiers,
 )
 from app.stack.settings import Model, Ports, StackSettings
 from app.stack.stack_file import read_stack_file, write_stack_file
@@ -68,7 +68,7 @@ def start_stack(settings: StackSettings, *, say: Say = silent) -> Iterator[Runni
             ports=ports,
             environment=environment,
             model=model,
-            tiers=None if environment is None else tiers_with_redis(settings, ports),
+            tiers=None if environment is None else stack_tiers(settings, ports, model),
             scratch=scratch,
             cores=len(os.sched_getaffinity(0)),
         )
@@ -157,10 +157,11 @@ def _clear_leftovers(home: HomePaths, say: Say) -> None:
 
 
 def _choose_ports(settings: StackSettings) -> Ports:
-    engine, kv_events, tier, tier_http, tier_prometheus, redis = free_ports(6)
+    engine, kv_events, replay, tier, tier_http, tier_prometheus, redis = free_ports(7)
     return Ports(
         engine=engine,
         kv_events=kv_events,
+        kv_events_replay=replay,
         tier=tier,
         tier_http=tier_http,
         tier_prometheus=tier_prometheus,

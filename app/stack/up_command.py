@@ -21,9 +21,10 @@ from app.stack.settings import (
     StackSettings,
 )
 from app.stack.stack import start_stack
-from cache.tiers import TierSettings
+from cache.tiers import LossySerde, TierSettings
 
 SAMPLE_COLLECTION = "ferry"
+POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
@@ -60,7 +61,25 @@ SAMPLE_COLLECTION = "ferry"
     help="What can be made again: engine, models.",
 )
 @click.option("--no-tiers", is_flag=True, help="Without LMCache: the engine's own cache alone.")
-@click.option("--redis", is_flag=True, help="Start a Redis as a further tier.")
+@click.option(
+    "--ram-gb", type=POSITIVE, default=1.0, show_default=True, help="GiB of RAM for KV (tier G2)."
+)
+@click.option(
+    "--ssd-gb",
+    type=click.FloatRange(min=0),
+    default=2.0,
+    show_default=True,
+    help="GiB of disk for KV (tier G3); 0 for none.",
+)
+@click.option("--redis", is_flag=True, help="Start a Redis as a further tier (G4).")
+@click.option(
+    "--redis-gb", type=POSITIVE, default=1.0, show_default=True, help="GiB of RAM for that Redis."
+)
+@click.option(
+    "--kv-serde",
+    type=click.Choice([serde.value for serde in LossySerde]),
+    help="Make KV smaller below RAM; answers change a little.",
+)
 @click.option("--no-restart", is_flag=True, help="Leave a process that ended stopped.")
 @click.option("--cpu", is_flag=True, help="Run the engine on the CPU in spite of a GPU.")
 def up(
@@ -72,7 +91,11 @@ def up(
     home: Path,
     cache: Path,
     no_tiers: bool,
+    ram_gb: float,
+    ssd_gb: float,
     redis: bool,
+    redis_gb: float,
+    kv_serde: str | None,
     no_restart: bool,
     cpu: bool,
 ) -> None:
@@ -81,8 +104,10 @@ def up(
     The first time this installs the engine (about 2 GB) and makes the default model. One Ctrl-C
     stops everything in order, a second one kills it.
     """
-    if redis and no_tiers:
-        raise click.UsageError("--redis is a tier: leave --no-tiers away.")
+    if no_tiers and (redis or kv_serde is not None):
+        raise click.UsageError(
+            "--redis is a tier, and --kv-serde is of tiers: leave --no-tiers away."
+        )
     if engine_url is not None and (redis or model != DEFAULT_MODEL):
         raise click.UsageError("--engine-url brings its own model and tiers: leave those options.")
     settings = StackSettings(
@@ -91,8 +116,10 @@ def up(
         base_env=os.environ,
         model=model,
         engine_url=None if engine_url is None else engine_url.rstrip("/"),
-        tiers=None if no_tiers else TierSettings(),
+        tiers=None if no_tiers else TierSettings(ram_gb=ram_gb, ssd_gb=ssd_gb or None),
+        kv_serde=None if kv_serde is None else LossySerde(kv_serde),
         redis=redis,
+        redis_gb=redis_gb,
         host=host,
         port=port,
         cpu=cpu,

@@ -122,7 +122,7 @@ class SimulatedEngine:
         request = EngineRequest(
             rid=ask.rid,
             prompt=ask.prompt,
-            namespace=ask.namespace,
+            namespace=Namespace() if self.faults.ignores_salts() else ask.namespace,
             max_new_tokens=new_tokens_allowed(self.config, len(ask.prompt), ask.max_new_tokens),
             speaker=Speaker(self._language, ask.prompt),
             text=TextStream(self.model, ask.stops),

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class FaultKind(StrEnum):
-    """What a fault does to a request (or, the last three, to the engine)."""
+    """What a fault does to a request (or, the last four, to the engine)."""
 
     DELAY = "delay"
     """Answers after `seconds`."""
@@ -21,9 +21,18 @@ class FaultKind(StrEnum):
     """The tier is neither asked nor written."""
     LOSE_EVENTS = "lose_events"
     """The next `times` batches of KV events are numbered but never sent."""
+    IGNORE_SALTS = "ignore_salts"
+    """Every request is served from one cache, whatever its salt."""
 
 
-ENGINE_FAULTS = frozenset({FaultKind.SLOW_TIER, FaultKind.TIER_DOWN, FaultKind.LOSE_EVENTS})
+ENGINE_FAULTS = frozenset(
+    {
+        FaultKind.SLOW_TIER,
+        FaultKind.TIER_DOWN,
+        FaultKind.LOSE_EVENTS,
+        FaultKind.IGNORE_SALTS,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +83,9 @@ class FaultPlan:
 
     def tier_down(self) -> bool:
         return any(fault.kind is FaultKind.TIER_DOWN for fault in self.due)
+
+    def ignores_salts(self) -> bool:
+        return any(fault.kind is FaultKind.IGNORE_SALTS for fault in self.due)
 
     def clear(self) -> None:
         self.due.clear()

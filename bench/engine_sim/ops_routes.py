@@ -4,6 +4,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
@@ -89,6 +90,8 @@ async def server_info(request: Request) -> Response:
             "enable_priority_scheduling": config.priority_scheduling,
             "enable_cache_report": config.cache_report,
             "enable_lmcache": config.tier is not None,
+            "enable_metrics": True,
+            "kv_events_config": _kv_events_config(engine),
             "tokenizer_metrics_allowed_custom_labels": list(config.labels),
             "kv_events": _kv_events(engine),
         }
@@ -168,6 +171,17 @@ def _card(engine: SimulatedEngine) -> dict[str, Any]:
         "parent": None,
         "max_model_len": engine.config.context_tokens,
     }
+
+
+def _kv_events_config(engine: SimulatedEngine) -> str | None:
+    """The argument as SGLang gives it back: JSON in a string."""
+    if engine.publisher is None:
+        return None
+    config: dict[str, Any] = {"publisher": "zmq", "endpoint": engine.publisher.endpoint}
+    config |= {"bind": True, "topic": engine.publisher.topic}
+    if engine.publisher.replay_endpoint is not None:
+        config["replay_endpoint"] = engine.publisher.replay_endpoint
+    return orjson.dumps(config).decode()
 
 
 def _kv_events(engine: SimulatedEngine) -> dict[str, Any] | None:

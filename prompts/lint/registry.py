@@ -6,6 +6,12 @@ from prompts.lint.rule import Rule
 from prompts.lint.rules import (
     boundaries,
     engine,
+    engine_access,
+    engine_lmcache,
+    engine_reports,
+    engine_storage,
+    engine_tiers,
+    engine_tree,
     faults,
     history,
     ordering,
@@ -18,6 +24,7 @@ from prompts.lint.rules import (
 
 _FAMILIES = (
     ordering, text_bytes, unordered, stability, boundaries, tools, retrieved, history, engine,
+    engine_access, engine_lmcache, engine_reports, engine_storage, engine_tiers, engine_tree,
     faults,
 )  # fmt: skip
 

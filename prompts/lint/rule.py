@@ -19,13 +19,15 @@ class Subject(StrEnum):
     PROMPT_FILE = "prompt file"
     PYTHON = "python"
     LOG = "log"
+    ENGINE_CONFIG = "engine configuration"
 
 
 class Rule:
     """Base of all rules. The subclass's docstring is its documentation, with fixed headings.
 
-    Template and prompt-file checks live in `check`; the same code is emitted from Python source
-    and request logs by `prompts.lint.python` and `cache.request_log`.
+    Template and prompt-file checks live in `check`; the same code is emitted from Python source,
+    request logs and engine configurations by `prompts.lint.python`, `cache.request_log` and
+    `cache.engine_config`.
     """
 
     code: ClassVar[str]

@@ -6,7 +6,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from bench.engine_sim import ClockConfig, SimulatorConfig, SimulatorThread
+from bench.engine_sim import ClockConfig, EventsConfig, SimulatorConfig, SimulatorThread
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 from tests.tokenizer_folders import CHATML_TOOLS, write_tokenizer
 
@@ -23,6 +23,7 @@ def simulator(tokenizer_folder: Path) -> Iterator[SimulatorThread]:
         model_path=tokenizer_folder,
         labels=("template", "tenant"),
         clock=ClockConfig(speedup=20),
+        events=EventsConfig(replay_endpoint="tcp://127.0.0.1:0", topic="kv"),
     )
     with SimulatorThread(config) as running:
         yield running

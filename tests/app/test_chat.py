@@ -36,7 +36,8 @@ def test_an_answer_has_usage_and_a_foreword_block(client: openai.OpenAI) -> None
     assert block["prompt_tokens"] == answer.usage.prompt_tokens
     assert block["cached_tokens"] == answer.usage.prompt_tokens_details.cached_tokens > 0
     assert block["cached_by_tier"]["gpu"] == block["cached_tokens"]
-    assert block["ideal_tokens"] is None
+    assert block["ideal_tokens"] == block["cached_tokens"]
+    assert block["verdict"] == "hit"
     assert "sglext" not in answer.model_extra
 
 

@@ -41,6 +41,14 @@ def test_documents_are_ingested_asked_and_reported(gateway: str, tmp_path: Path)
     assert report.exit_code == 0, report.output
     assert "docqa@1" in report.stdout
 
+    request_id = json.loads(whole.stdout)["foreword"]["request_id"]
+    story = run("explain", request_id, "--url", gateway)
+    assert story.exit_code == 0, story.output
+    assert story.stdout.startswith(f"{request_id}: ")
+    assert "To do: " in story.stdout
+    told = json.loads(run("explain", request_id, "--url", gateway, "--format", "json").stdout)
+    assert (told["template"], told["collection"]) == ("docqa@1", "boats")
+
 
 def test_one_bad_file_does_not_stop_the_others(gateway: str, tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text("The ferry is blue.")
@@ -60,6 +68,7 @@ def test_one_bad_file_does_not_stop_the_others(gateway: str, tmp_path: Path) -> 
         (("ask", "boats", "What?", "--mode", "magic"), 2, "Invalid value for '--mode'"),
         (("report", "--since", "yesterday"), 2, "neither like 24h or 7d nor a date"),
         (("report", "--by", "colour"), 2, "colour"),
+        (("explain", "chatcmpl-0"), 2, "no request 'chatcmpl-0' is in the ledger"),
         (("ingest", "boats"), 2, "Missing argument"),
         (("dance",), 2, "No such command 'dance'"),
     ],
@@ -67,7 +76,7 @@ def test_one_bad_file_does_not_stop_the_others(gateway: str, tmp_path: Path) -> 
 def test_bad_usage_is_one_sentence(
     gateway: str, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
-    known = arguments[0] in ("ask", "report", "ingest")
+    known = arguments[0] in ("ask", "explain", "report", "ingest")
     done = run(*arguments, *(("--url", gateway) if known else ()))
     assert done.exit_code == code
     assert words in done.stderr

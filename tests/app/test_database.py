@@ -1,25 +1,82 @@
 """The database comes up to the newest schema, and the migrations say what the tables say."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import alembic.autogenerate
+import alembic.command
 import pytest
-import sqlalchemy
+import sqlalchemy as sa
 from alembic.migration import MigrationContext
 
+import app.tables
 import cache.tables
 import retrieval.tables
-from app.database import open_database
-from app.errors import HomeError
+from app.database import migrations, open_database, snapshot
+from app.errors import DatabaseError, HomeError
+from cache.rows import LedgerRow, RequestStatus, insert_rows
+from cache.summary import rescan, summaries
+from tests.postgres_server import PostgresServer
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ALL_TABLES = [app.tables.metadata, cache.tables.metadata, retrieval.tables.metadata]
 
 
-@pytest.mark.parametrize("tables", [cache.tables, retrieval.tables], ids=["cache", "retrieval"])
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where a new database may be made, in each of the ways that there are."""
+    if request.param == "sqlite":
+        return tmp_path / "deep" / "foreword.db"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.create_database()
+
+
+@contextmanager
+def opened(where: Path | str) -> Iterator[sa.Engine]:
+    engine = open_database(where)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def untouched(where: Path | str) -> Iterator[sa.Engine]:
+    """The same database, without any migration."""
+    if isinstance(where, Path):
+        where.parent.mkdir(parents=True, exist_ok=True)
+        url = sa.URL.create("sqlite", database=str(where))
+    else:
+        url = sa.make_url(where).set(drivername="postgresql+psycopg")
+    engine = sa.create_engine(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def row(number: int, **changes: object) -> LedgerRow:
+    fields: dict[str, object] = {
+        "request_id": f"r{number:03}",
+        "at": START + timedelta(minutes=7 * number),
+        "tenant": f"t{number % 3}",
+        "template": "docqa@1",
+        "status": RequestStatus.OK,
+        "prompt_tokens": 100 + number,
+        "cached_tokens": None if number % 5 == 0 else 16 * (number % 4),
+        "ttft_s": 0.1 * number,
+    }
+    return LedgerRow(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("metadata", ALL_TABLES, ids=["app", "cache", "retrieval"])
 def test_the_migrations_make_the_tables_that_the_code_declares(
-    tmp_path: Path, tables: object
+    where: Path | str, metadata: sa.MetaData
 ) -> None:
-    metadata = tables.metadata  # type: ignore[attr-defined]
-    engine = open_database(tmp_path / "foreword.db")
-    with engine.connect() as connection:
+    with opened(where) as engine, engine.connect() as connection:
         context = MigrationContext.configure(
             connection,
             opts={
@@ -29,25 +86,123 @@ def test_the_migrations_make_the_tables_that_the_code_declares(
             },
         )
         assert alembic.autogenerate.compare_metadata(context, metadata) == []
-    engine.dispose()
 
 
-def test_opening_again_keeps_what_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "foreword.db"
-    engine = open_database(path)
-    with engine.begin() as connection:
-        connection.execute(
-            sqlalchemy.insert(retrieval.tables.collections).values(
-                id="vs_1", tenant="t", name="n", embedder="e", dimension=3, created_at=0
-            )
-        )
-    engine.dispose()
-    engine = open_database(path)
-    with engine.connect() as connection:
-        assert connection.execute(sqlalchemy.select(retrieval.tables.collections.c.id)).all()
-        assert connection.execute(sqlalchemy.text("PRAGMA journal_mode")).scalar() == "wal"
-        assert connection.execute(sqlalchemy.text("PRAGMA synchronous")).scalar() == 2
-    engine.dispose()
+def test_opening_again_keeps_what_is_there(where: Path | str) -> None:
+    with opened(where) as engine, engine.begin() as connection:
+        insert_rows(connection, [row(1)])
+    with opened(where) as engine, engine.connect() as connection:
+        assert connection.scalars(sa.select(cache.tables.ledger.c.request_id)).all() == ["r001"]
+        assert [summary.requests for summary in summaries(connection)] == [1]
+
+
+def test_a_file_commits_to_the_disk_and_lets_readers_pass(tmp_path: Path) -> None:
+    with opened(tmp_path / "foreword.db") as engine, engine.connect() as connection:
+        assert connection.execute(sa.text("PRAGMA journal_mode")).scalar() == "wal"
+        assert connection.execute(sa.text("PRAGMA synchronous")).scalar() == 2
+
+
+def test_a_server_waits_for_locks_and_statements_only_so_long(postgres: PostgresServer) -> None:
+    with opened(postgres.create_database()) as engine, engine.connect() as connection:
+        for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
+            assert connection.exec_driver_sql(f"SHOW {name}").scalar() not in (None, "0")
+
+
+@pytest.mark.parametrize("rows", [0, 1, 250])
+def test_rows_of_the_first_schema_are_counted_when_it_is_brought_up_to_date(
+    where: Path | str, rows: int
+) -> None:
+    made = [row(number) for number in range(rows)]
+    with untouched(where) as engine, engine.begin() as connection:
+        alembic.command.upgrade(migrations(connection), "0001")
+        _insert_as_before(connection, made)
+    with opened(where) as engine, engine.connect() as connection:
+        assert connection.scalar(_count(cache.tables.ledger)) == rows
+        found = summaries(connection, by=("template", "tenant"))
+        assert found == rescan(connection, by=("template", "tenant"))
+        assert sum(summary.requests for summary in found) == rows
+
+
+def _insert_as_before(connection: sa.Connection, rows: list[LedgerRow]) -> None:
+    table = sa.Table("ledger", sa.MetaData(), autoload_with=connection)
+    names = set(table.c.keys())
+    for made in rows:
+        values = {
+            column.name: getattr(made, column.name)
+            for column in cache.tables.ledger.c
+            if column.name in names
+        }
+        if connection.dialect.name == "sqlite":
+            values["at"] = made.at.replace(tzinfo=None)
+        connection.execute(sa.insert(table).values(values))
+
+
+def _count(table: sa.Table) -> sa.Select[int]:
+    return sa.select(sa.func.count()).select_from(table)
+
+
+def test_going_back_and_forth_keeps_the_rows_and_counts_them_again(where: Path | str) -> None:
+    with opened(where) as engine:
+        with engine.begin() as connection:
+            insert_rows(connection, [row(number) for number in range(20)])
+            before = summaries(connection, by=("tenant",))
+        with engine.begin() as connection:
+            alembic.command.downgrade(migrations(connection), "0001")
+            assert "ledger_days" not in sa.inspect(connection).get_table_names()
+    with opened(where) as engine, engine.connect() as connection:
+        assert summaries(connection, by=("tenant",)) == before
+
+
+def test_going_back_to_nothing_leaves_nothing(where: Path | str) -> None:
+    with opened(where) as engine, engine.begin() as connection:
+        alembic.command.downgrade(migrations(connection), "base")
+        assert sa.inspect(connection).get_table_names() == ["alembic_version"]
+
+
+def test_a_migration_that_fails_leaves_nothing_half_done(where: Path | str) -> None:
+    with untouched(where) as engine, engine.begin() as connection:
+        alembic.command.upgrade(migrations(connection), "0001")
+        connection.exec_driver_sql("CREATE TABLE ledger_days (in_the_way INTEGER)")
+    with pytest.raises((DatabaseError, HomeError), match="ledger_days"):
+        open_database(where)
+    with untouched(where) as engine, engine.begin() as connection:
+        columns = {column["name"] for column in sa.inspect(connection).get_columns("ledger")}
+        assert "verdict" in columns
+        assert "lost" not in columns
+        connection.exec_driver_sql("DROP TABLE ledger_days")
+    with opened(where) as engine, engine.connect() as connection:
+        assert summaries(connection) == []
+
+
+def test_many_that_open_a_new_database_at_once_all_get_it(where: Path | str) -> None:
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            with opened(where) as engine, engine.connect() as connection:
+                assert summaries(connection) == []
+        except (sa.exc.SQLAlchemyError, DatabaseError, HomeError) as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_snapshot_sees_one_moment(where: Path | str) -> None:
+    with opened(where) as engine:
+        with engine.begin() as connection:
+            insert_rows(connection, [row(1)])
+        with snapshot(engine) as reader:
+            before = summaries(reader)
+            with engine.begin() as writer:
+                insert_rows(writer, [row(2)])
+            assert summaries(reader) == before
+        with snapshot(engine) as reader:
+            assert [summary.requests for summary in summaries(reader)] == [2]
 
 
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
@@ -55,3 +210,23 @@ def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     path.write_bytes(b"not a database" * 100)
     with pytest.raises(HomeError, match="not a database"):
         open_database(path)
+
+
+def test_a_url_may_name_a_file(tmp_path: Path) -> None:
+    with opened(f"sqlite:///{tmp_path / 'foreword.db'}"):
+        assert (tmp_path / "foreword.db").is_file()
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("postgresql://someone:s3cret@127.0.0.1:9/foreword", "refused"),
+        ("postgresql://someone:s3cret@/foreword?host=/nowhere", "can't be used"),
+        ("mysql://someone:s3cret@localhost/foreword", "only postgresql"),
+        ("s3cret", "not a URL"),
+    ],
+)
+def test_a_server_that_cant_be_used_is_told_without_its_password(url: str, problem: str) -> None:
+    with pytest.raises(DatabaseError, match=problem) as told:
+        open_database(url)
+    assert "s3cret" not in str(told.value)

@@ -22,6 +22,22 @@ def test_two_tenants_never_share_a_salt(one: str, other: str) -> None:
     assert Salts(b"j" * 32).of(one) != salts.of(one)
 
 
+@given(whose=st.lists(st.tuples(names, st.none() | names), min_size=2, max_size=2, unique=True))
+def test_collections_have_salts_of_their_own(whose: list[tuple[str, str | None]]) -> None:
+    salts = Salts(b"k" * 32)
+    (one, its), (other, others) = whose
+    assert salts.of(one, its) != salts.of(other, others)
+
+
+def test_a_new_epoch_changes_all_salts_of_a_tenant_and_of_no_other() -> None:
+    salts = Salts(b"k" * 32, {"old": 3})
+    assert (salts.epoch("old"), salts.epoch("new")) == (3, 0)
+    before = [salts.of("old"), salts.of("old", "vs_1"), salts.of("new")]
+    salts.begin_epoch("old", 4)
+    after = [salts.of("old"), salts.of("old", "vs_1"), salts.of("new")]
+    assert [a == b for a, b in zip(after, before, strict=True)] == [False, False, True]
+
+
 def test_the_secret_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "hmac.key"
     secret = load_or_create_secret(path)

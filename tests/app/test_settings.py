@@ -46,6 +46,22 @@ def test_a_wrong_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> No
     assert "FOREWORD_GATEWAY__PORT" in done.stderr
 
 
+def test_finer_figures_may_not_be_kept_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOREWORD_LEDGER__ROWS_DAYS", "100")
+    done = CliRunner().invoke(main, ["serve"])
+    assert done.exit_code == 2
+    assert "FOREWORD_LEDGER" in done.stderr
+    assert "hourly_days" in done.stderr
+
+
+def test_a_databases_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOREWORD_DATABASE__URL", "postgresql://me:s3cret@host/name")
+    settings = Settings()
+    assert settings.database.url is not None
+    assert settings.database.url.get_secret_value().endswith("@host/name")
+    assert "s3cret" not in repr(settings)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.1", "::", "example.org"])
 def test_an_open_address_is_refused_without_keys(host: str) -> None:
     done = CliRunner().invoke(main, ["serve", "--host", host])

@@ -1,4 +1,4 @@
-"""What the tests of `cache` share: real SQLite files and rows to put into them."""
+"""What the tests of `cache` share: real databases of both kinds, and rows to put into them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,8 +10,11 @@ import sqlalchemy as sa
 
 from cache.rows import LedgerRow, RequestStatus
 from cache.tables import metadata
+from tests.postgres_server import PostgresServer
 
 EngineMaker = Callable[..., sa.Engine]
+
+_LOCK_WAIT_S = 0.05
 
 
 @pytest.fixture
@@ -20,24 +23,67 @@ def captured() -> Path:
     return Path(__file__).parent / "captured"
 
 
-@pytest.fixture(scope="session")
-def open_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineMaker]:
-    """Opens a SQLite file (a new one by default) as the gateway does: WAL, short lock waits."""
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def open_database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EngineMaker]:
+    """Opens a database (a new one by default), with short lock waits: SQLite, then PostgreSQL.
+
+    Given an engine, it opens another one on the same database.
+    """
     engines: list[sa.Engine] = []
 
-    def open_one(path: Path | None = None, *, create: bool = True) -> sa.Engine:
-        file = path or tmp_path_factory.mktemp("ledger") / "ledger.db"
-        engine = sa.create_engine(f"sqlite:///{file}", connect_args={"timeout": 0.05})
+    def new_url() -> str:
+        if request.param == "sqlite":
+            return f"sqlite:///{tmp_path_factory.mktemp('ledger') / 'ledger.db'}"
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return server.create_database()
+
+    def open_one(like: sa.Engine | None = None, *, create: bool = True) -> sa.Engine:
+        engine = connect(new_url() if like is None else like.url)
         engines.append(engine)
         if create:
-            with engine.begin() as connection:
-                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-                metadata.create_all(connection)
+            create_tables(engine)
         return engine
 
     yield open_one
     for engine in engines:
         engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def open_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineMaker]:
+    """Opens a SQLite file, for what only concerns files."""
+    engines: list[sa.Engine] = []
+
+    def open_one(path: Path | None = None) -> sa.Engine:
+        file = path or tmp_path_factory.mktemp("ledger") / "ledger.db"
+        engines.append(connect(f"sqlite:///{file}"))
+        create_tables(engines[-1])
+        return engines[-1]
+
+    yield open_one
+    for engine in engines:
+        engine.dispose()
+
+
+def connect(url: str | sa.URL) -> sa.Engine:
+    url = sa.make_url(url)
+    if url.get_backend_name() == "sqlite":
+        return sa.create_engine(url, connect_args={"timeout": _LOCK_WAIT_S})
+    lock_timeout = f"-c lock_timeout={int(1000 * _LOCK_WAIT_S)}ms -c timezone=UTC"
+    return sa.create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        pool_pre_ping=True,
+        connect_args={"options": lock_timeout},
+    )
+
+
+def create_tables(engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        metadata.create_all(connection)
 
 
 @pytest.fixture

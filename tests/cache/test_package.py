@@ -8,7 +8,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 import cache
 from cache import errors
 from cache.rows import LedgerRow
-from cache.tables import metadata
+from cache.tables import ledger
 
 
 def test_every_imported_name_is_public_and_every_public_name_is_imported() -> None:
@@ -25,7 +25,9 @@ def test_every_imported_name_is_public_and_every_public_name_is_imported() -> No
         errors.LedgerRowError(request_id="r1", reason="DataError"),
         errors.LedgerUnavailableError(reason="locked", pending=3),
         errors.MetricsFormatError(source="SGLang", reason="empty"),
+        errors.ReportBudgetError(word="high"),
         errors.ReportGroupError(column="day", allowed=("template",)),
+        errors.ReportPageError(path=Path("plotly.min.js")),
         errors.TierSettingsError(setting="ram_gb", value=0, rule="above 0"),
     ],
 )
@@ -39,15 +41,14 @@ def test_every_error_is_one_sentence_with_its_fields(error: errors.CacheError) -
 
 def test_the_table_has_a_column_for_every_field_of_a_row() -> None:
     fields = list(LedgerRow.__dataclass_fields__)
-    assert sorted(metadata.tables["ledger"].columns.keys()) == sorted(fields)
+    assert sorted(ledger.columns.keys()) == sorted([*fields, "series"])
 
 
 @pytest.mark.parametrize("dialect", [sqlite.dialect(), postgresql.dialect()])
 def test_both_databases_get_named_constraints_and_indexes(dialect: sa.Dialect) -> None:
-    (table,) = metadata.tables.values()
-    created = str(sa.schema.CreateTable(table).compile(dialect=dialect))
+    created = str(sa.schema.CreateTable(ledger).compile(dialect=dialect))
     assert "CONSTRAINT pk_ledger PRIMARY KEY (request_id)" in created
     assert "CONSTRAINT ck_ledger_status CHECK" in created
-    assert {index.name for index in table.indexes} == {"ix_ledger_at", "ix_ledger_template_at"}
+    assert {index.name for index in ledger.indexes} == {"ix_ledger_at", "ix_ledger_template_at"}
     if dialect.name == "postgresql":
         assert "at TIMESTAMP WITH TIME ZONE NOT NULL" in created

@@ -1,5 +1,6 @@
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,12 @@ from hypothesis import strategies as st
 
 from cache.errors import TierSettingsError
 from cache.tiers import (
+    Eviction,
+    LoadPolicy,
+    LossySerde,
     RedisTier,
     TierSettings,
+    WritePolicy,
     engine_config,
     guard_environment,
     server_arguments,
@@ -111,7 +116,83 @@ def test_the_guard_is_told_in_plain_numbers() -> None:
         "FOREWORD_TIER_DEADLINE_S": "0.5",
         "FOREWORD_TIER_BREAKER_FAILURES": "1",
         "FOREWORD_TIER_BREAKER_RETRY_S": "10",
+        "FOREWORD_TIER_CHUNK_TOKENS": "64",
+        "FOREWORD_TIER_START_WAIT_S": "30",
     }
+
+
+@given(st.floats(0.01, 1000))
+def test_an_adapter_that_is_late_leaves_time_for_the_others(deadline_s: float) -> None:
+    environment = server_environment(TierSettings(deadline_s=deadline_s))
+    waits_s = [float(environment[f"FOREWORD_ADAPTER_{what}_S"]) for what in ("LOOKUP", "LOAD")]
+    assert sum(waits_s) < deadline_s
+
+
+def value_of(tiers: TierSettings, option: str) -> str:
+    given_arguments = arguments(tiers)
+    return given_arguments[given_arguments.index(option) + 1]
+
+
+def test_eviction_is_the_same_in_ram_and_on_the_disk() -> None:
+    tiers = TierSettings(eviction=Eviction(policy="ARC", watermark=0.9, ratio=0.1))
+    (ssd,) = adapters(tiers)
+    assert value_of(tiers, "--eviction-policy") == "ARC"
+    assert value_of(tiers, "--eviction-trigger-watermark") == "0.9"
+    assert value_of(tiers, "--eviction-ratio") == "0.1"
+    assert ssd["eviction"] == {
+        "eviction_policy": "ARC",
+        "trigger_watermark": 0.9,
+        "eviction_ratio": 0.1,
+    }
+
+
+def test_what_ram_keeps_is_two_words_of_lmcache() -> None:
+    tiers = TierSettings(write_policy=WritePolicy.SKIP_RAM, load_policy=LoadPolicy.RETAIN)
+    assert value_of(tiers, "--l2-store-policy") == "skip_l1"
+    assert value_of(tiers, "--l2-prefetch-policy") == "retain"
+
+
+def test_ram_that_is_written_through_needs_no_eviction_and_the_disk_still_does() -> None:
+    tiers = TierSettings(eviction=Eviction(policy="noop"), write_policy=WritePolicy.SKIP_RAM)
+    (ssd,) = adapters(tiers)
+    assert value_of(tiers, "--eviction-policy") == "noop"
+    assert ssd["eviction"]["eviction_policy"] == "LRU"  # type: ignore[index]
+
+
+def test_a_lossy_serde_lies_below_the_encryption_and_is_off_by_default() -> None:
+    assert adapters(TierSettings())[0]["serde"] == {"type": "foreword_aead"}
+    lossy = adapters(TierSettings(serde=LossySerde.FP8))[0]["serde"]
+    assert lossy == {"type": "foreword_aead", "inner": "fp8"}
+    turbo = TierSettings(serde=LossySerde.TURBOQUANT_K8V4, head_dim=64)
+    assert adapters(turbo)[0]["serde"] == {
+        "type": "foreword_aead",
+        "inner": "turboquant_k8v4",
+        "head_dim": 64,
+    }
+
+
+@pytest.mark.parametrize("head_dim", [None, 0, -64, 48])
+def test_turboquant_needs_to_know_the_heads(head_dim: int | None) -> None:
+    with pytest.raises(TierSettingsError, match="head_dim"):
+        TierSettings(serde=LossySerde.TURBOQUANT_4BIT, head_dim=head_dim)
+
+
+@pytest.mark.parametrize(
+    ("made", "setting"),
+    [
+        (lambda: Eviction(policy="IsolatedLRU"), "no quota"),
+        (lambda: Eviction(policy="FIFO"), "eviction.policy"),
+        (lambda: Eviction(watermark=0), "eviction.watermark"),
+        (lambda: Eviction(ratio=1.5), "eviction.ratio"),
+        (lambda: TierSettings(eviction=Eviction(policy="noop")), "fills RAM up"),
+        (lambda: TierSettings(write_policy=WritePolicy.SKIP_RAM, ssd_gb=None), "write_policy"),
+    ],
+)
+def test_policies_that_lose_kv_or_fill_ram_are_refused(
+    made: Callable[[], object], setting: str
+) -> None:
+    with pytest.raises(TierSettingsError, match=setting):
+        made()
 
 
 @pytest.mark.parametrize(
@@ -127,6 +208,7 @@ def test_the_guard_is_told_in_plain_numbers() -> None:
         ("mq_timeout_s", float("inf")),
         ("heartbeat_s", 41),
         ("breaker_retry_s", -5),
+        ("start_wait_s", 0),
         ("breaker_failures", 0),
     ],
 )

@@ -8,9 +8,23 @@ import pytest
 import yaml
 
 from app.settings import Settings
-from cache.tiers import TierSettings, engine_config
+from cache.tiers import (
+    RedisTier,
+    TierSettings,
+    engine_config,
+    guard_environment,
+    server_arguments,
+    server_environment,
+)
 
 ROOT = Path(__file__).parent.parent.parent
+TIERS = TierSettings(
+    chunk_tokens=256,
+    page_tokens=64,
+    ram_gb=16,
+    ssd_gb=100,
+    redis=RedisTier(host="kv-redis", port=6379),
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +56,66 @@ def test_only_the_gateway_is_published_and_only_on_loopback(services: dict[str, 
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert list(published) == ["gateway"]
     assert all(port.startswith("127.0.0.1:") for port in published["gateway"])
+
+
+def as_written(value: object) -> object:
+    """An adapter's JSON as what it says; Compose's own defaults put in."""
+    text = str(value).replace("${FOREWORD_SSD_GB:-100}", "100")
+    text = text.replace("${FOREWORD_RAM_GB:-16}", "16")
+    return json.loads(text) if text.startswith("{") else text
+
+
+def test_the_tier_is_told_what_the_typed_settings_say(services: dict[str, Any]) -> None:
+    arguments = server_arguments(
+        TIERS,
+        host="0.0.0.0",
+        port=5556,
+        http_port=8090,
+        prometheus_port=9095,
+        shm_name="foreword",
+        ssd_path="/var/lib/kv",
+    )
+    told = [f"{name}={value}" for name, value in pairs(arguments)]
+    assert [
+        (name, as_written(value)) for name, value in pairs(services["tier"]["command"][1:])
+    ] == [(name, as_written(value)) for name, value in pairs(told)]
+
+
+def pairs(arguments: list[str]) -> list[tuple[str, str]]:
+    """`--a=1`, or `--a` and `1`, or `--a` alone, as names and values."""
+    found: list[tuple[str, str]] = []
+    for argument in arguments:
+        if argument.startswith("--"):
+            name, _, value = argument.partition("=")
+            found.append((name, value))
+        else:
+            found[-1] = (found[-1][0], argument)
+    return found
+
+
+def test_both_sides_have_the_typed_settings_deadlines(services: dict[str, Any]) -> None:
+    tier, engine = services["tier"]["environment"], services["engine"]["environment"]
+    assert server_environment(TIERS).items() <= tier.items()
+    assert guard_environment(TIERS).items() <= engine.items()
+
+
+def test_the_gateway_knows_where_tier_and_events_are(services: dict[str, Any]) -> None:
+    told = services["gateway"]["environment"]
+    http_port = option(services["tier"]["command"], "--http-port")
+    events = json.loads(option(services["engine"]["command"], "--kv-events-config"))
+    assert told["FOREWORD_TIERS__URL"] == f"http://tier:{http_port}"
+    wildcard = {"endpoint": "FOREWORD_ENGINE__KV_EVENTS"}
+    wildcard["replay_endpoint"] = "FOREWORD_ENGINE__KV_EVENTS_REPLAY"
+    for field, variable in wildcard.items():
+        assert events[field].replace("*", "engine") == told[variable]
+
+
+def test_salt_keys_outlive_the_container_and_lie_apart_from_the_kv(
+    services: dict[str, Any],
+) -> None:
+    tier = services["tier"]
+    folder = tier["environment"]["FOREWORD_KV_KEY_FOLDER"]
+    assert f"kv-keys:{folder}" in tier["volumes"]
 
 
 def test_chunks_are_whole_pages(services: dict[str, Any]) -> None:

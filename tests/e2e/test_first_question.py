@@ -115,8 +115,9 @@ def test_the_report_agrees_with_the_engines_own_count(user_stack: UserStack) -> 
     lines = {line["template"]: line for line in check["templates"]}
     assert lines["docqa@1"]["engine"]["gpu"] > 0
     assert lines["docqa@1"]["difference_tokens"] == 0, check
-    # The client that left never heard how much was re-used for it; the engine counted it.
-    assert check["unknown_requests"] == 1
+    # Of the client that left, the gateway knows what was re-used, unless it left before the first
+    # part of its answer; the engine counted it in any case.
+    assert check["unknown_requests"] <= 1
     assert lines["chat@1"]["difference_tokens"] <= 0, check
 
 

@@ -75,7 +75,7 @@ def test_counts_come_with_a_tokenizer(folder: Path) -> None:
         (("--diff", "no-such-revision"), "git rev-parse"),
         (("--diff", "--output=x"), "not a revision"),
         (("--log", "missing.jsonl"), "missing.jsonl"),
-        (("--log", "a.jsonl", "a.j2"), "either PATHS or --log"),
+        (("--log", "a.jsonl", "a.j2"), "one of PATHS, --log and --engine-config"),
         (("--fix", "--diff", "HEAD"), "--fix changes whole files"),
         (("--format", "xml"), "Invalid value for '--format'"),
     ],

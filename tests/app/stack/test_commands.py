@@ -22,6 +22,7 @@ def engine_argv(tier_settings: Path | None = None, **options: object) -> list[st
         options=EngineOptions(**options),  # type: ignore[arg-type]
         port=5001,
         kv_events_port=5002,
+        kv_events_replay_port=5003,
         tier_settings=tier_settings,
     )
 
@@ -59,6 +60,7 @@ def test_everything_listens_on_loopback_only() -> None:
     assert value_of(argv, "--host") == "127.0.0.1"
     events = json.loads(value_of(argv, "--kv-events-config"))
     assert (events["endpoint"], events["bind"]) == ("tcp://127.0.0.1:5002", True)
+    assert events["replay_endpoint"] == "tcp://127.0.0.1:5003"
     tier = commands.tier_argv(
         Path("/env/bin/python"),
         tiers=TierSettings(),
@@ -133,9 +135,14 @@ def test_the_gateway_gets_its_settings_by_name() -> None:
         engine_url="http://127.0.0.1:5001",
         model=MODEL,
         tiers=TierSettings(ssd_gb=None),
+        tier_url="http://127.0.0.1:5004",
+        kv_events="tcp://127.0.0.1:5002",
     )
     assert env["FOREWORD_ENGINE__TIERS"] == '["gpu", "ram"]'
     assert env["FOREWORD_HOME"] == "/home/user/foreword"
+    assert env["FOREWORD_TIERS__URL"] == "http://127.0.0.1:5004"
+    assert env["FOREWORD_ENGINE__KV_EVENTS"] == "tcp://127.0.0.1:5002"
+    assert "FOREWORD_ENGINE__KV_EVENTS_REPLAY" not in env
     assert env["FOREWORD_ENGINE__URL"] == "http://127.0.0.1:5001"
     assert env["FOREWORD_GATEWAY__PORT"] == "8400"
     assert env["FOREWORD_ENGINE__TOKENIZER"] == "/models/abc"

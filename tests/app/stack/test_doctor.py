@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.stack.checks import Check, Status, breaker_is_open, run_checks
+from app.stack.check import Check, Status
+from app.stack.checks import run_checks
 from app.stack.doctor import doctor, render_text
 from app.stack.environment_plan import EngineEnvironment
 from app.stack.leash import SHARED_MEMORY
@@ -17,6 +18,7 @@ from app.stack.paths import HomePaths
 from app.stack.ports import LOOPBACK, free_ports
 from app.stack.settings import StackSettings
 from app.stack.stack import start_stack
+from app.stack.tier_checks import breaker_is_open
 from tests.app.stack.children import eventually
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from app.stack.checks import Status, run_checks
+from app.stack.check import Status
+from app.stack.checks import run_checks
 from app.stack.environment_plan import EngineEnvironment
 from app.stack.health import get
 from app.stack.leash import SHARED_MEMORY, files_in_use

@@ -13,6 +13,10 @@ from app.stack.up_command import first_commands, home_prefix, sample_folder, up
     ("arguments", "says"),
     [
         (["--redis", "--no-tiers"], "--redis is a tier"),
+        (["--kv-serde", "fp8", "--no-tiers"], "--kv-serde is of tiers"),
+        (["--kv-serde", "zip"], "'zip' is not one of"),
+        (["--ram-gb", "0"], "0.0 is not in the range"),
+        (["--ssd-gb", "-1"], "-1.0 is not in the range"),
         (["--engine-url", "http://x", "--redis"], "brings its own model and tiers"),
         (["--engine-url", "http://x", "--model", "y"], "brings its own model and tiers"),
         (["--port", "70000"], "70000 is not in the range"),

@@ -158,6 +158,34 @@ class Tier:
         body = {"tier": "l1"}
         httpx.post(self.url + "/cache/clear", json=body, timeout=10).raise_for_status()
 
+    def adapter(self, name: str) -> dict[str, Any]:
+        """What our own status route says of one adapter."""
+        answer = httpx.get(self.url + "/foreword/status", timeout=10).json()
+        found: dict[str, Any] = {each["name"]: each for each in answer["adapters"]}[name]
+        return found
+
+    def load_of(self, request_id: str, *, held_tokens: int = 0) -> dict[str, Any] | None:
+        """Which tier served a request's load; None where nothing is known."""
+        url = f"{self.url}/foreword/loads/{request_id}"
+        answer = httpx.get(url, params={"held": held_tokens}, timeout=10)
+        found: dict[str, Any] = answer.raise_for_status().json() if answer.is_success else {}
+        assert answer.is_success or answer.status_code == 404
+        return found or None
+
+    def switch(self, adapter: str, *, enabled: bool) -> None:
+        body = {"enabled": enabled, "reason": "slower than recomputing"}
+        url = f"{self.url}/foreword/adapters/{adapter}"
+        httpx.put(url, json=body, timeout=10).raise_for_status()
+
+    def destroy_salt(self, salt: str) -> None:
+        httpx.delete(f"{self.url}/foreword/salts/{salt}", timeout=20).raise_for_status()
+
+    def waited_ms(self, request_id: str) -> float:
+        """How long a request's look-up and load took in the tier, by LMCache's log."""
+        said = re.findall(rf"in ([\d.]+) ms \(external_request_id={request_id},", self.log())
+        assert said, f"no look-up of {request_id} with a hit"
+        return float(said[-1])
+
     def status(self) -> dict[str, Any]:
         answer: dict[str, Any] = httpx.get(self.url + "/status", timeout=10).json()
         return answer
@@ -223,9 +251,18 @@ class Engine:
     def close(self) -> None:
         self.process.kill()
 
-    def ask(self, ids: list[int], *, new_tokens: int = 6) -> Answer:
+    def ask(
+        self,
+        ids: list[int],
+        *,
+        new_tokens: int = 6,
+        request_id: str | None = None,
+        salt: str | None = None,
+    ) -> Answer:
         """Greedy answer to token ids, with log-probabilities of what was generated."""
         body = {
+            "rid": request_id,
+            "cache_salt": salt,
             "input_ids": ids,
             "sampling_params": {
                 "temperature": 0,

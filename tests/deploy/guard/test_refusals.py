@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from foreword_guard.adapters import require_sealed
+from foreword_guard.adapters import require_sealed, without_missing_folders
 from foreword_guard.errors import SettingError, UnsealedAdapterError, VersionMismatchError
 from foreword_guard.identity import TierIdentity
 from foreword_guard.settings import GuardSettings
@@ -93,3 +94,21 @@ def test_a_restarted_server_or_one_that_dropped_the_engine_does_not_know_it() ->
 
 def test_a_server_that_is_not_ours_leaves_it_unknown() -> None:
     assert TierIdentity.from_entries([]).knows(7, registered_at=None) is None
+
+
+@pytest.mark.parametrize("form", ["apart", "joined"])
+def test_a_disk_that_isnt_there_is_left_out_and_the_rest_starts(tmp_path: Path, form: str) -> None:
+    (tmp_path / "file").touch()
+    gone = json.dumps(SEALED | {"base_path": str(tmp_path / "file" / "kv")})
+    there = json.dumps(SEALED | {"base_path": str(tmp_path / "kv")})
+    left_out = ["--l2-adapter", gone] if form == "apart" else [f"--l2-adapter={gone}"]
+
+    kept, missing = without_missing_folders(
+        ["--port", "1", *left_out, "--l2-adapter", there, "--no-l1-use-lazy", "--l2-adapter=[1]"]
+    )
+
+    assert kept[:5] == ["--port", "1", "--l2-adapter", there, "--no-l1-use-lazy"]
+    assert kept[5:] == ["--l2-adapter", "[1]"]
+    assert list(missing) == ["fs_native"]
+    assert "file/kv can't be used" in missing["fs_native"]
+    assert (tmp_path / "kv").is_dir()

@@ -1,12 +1,13 @@
 """The documentation of the rules: complete, current, and true where it can be run."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 import prompts
+from cache.engine_config import lint_configs
 from cache.request_log import LogOptions, diagnose
 from prompts import PromptTokenizer, load_tokenizer
 from prompts.lint.docs import HEADINGS, Example, examples, explain, rules_page, sections, title
@@ -19,6 +20,7 @@ from prompts.lint.source_file import SourceFile
 from tests.tokenizer_folders import write_tokenizer
 
 FILES = {"jinja": "prompt.j2", "yaml": "template.yaml", "python": "app.py"}
+CONFIGS = {"conf": "redis.conf", "sh": "start.sh", "yaml": "config.yaml"}
 EXAMPLES = [
     pytest.param(each, example, id=f"{each.code}-{index}")
     for each in RULES
@@ -32,18 +34,23 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> PromptTokenizer:
 
 
 def found_in(
-    example: Example, page_size: int, tokenizer: PromptTokenizer | None
+    each: Rule, example: Example, page_size: int, tokenizer: PromptTokenizer | None
 ) -> Sequence[Finding]:
+    if Subject.ENGINE_CONFIG in each.subjects:
+        return lint_configs(files(example, CONFIGS)).findings
     if example.language == "json":
         capacity = example.options.get("capacity-tokens")
         log = LogOptions(page_size=page_size, capacity_tokens=capacity)
         return diagnose(example.requests, log).findings
     linter = Linter(LintOptions(page_size=page_size, tokenizer=tokenizer))
-    sources = [
-        SourceFile(Path(name or FILES[example.language]), text.encode())
+    return linter.lint(files(example, FILES)).findings
+
+
+def files(example: Example, names: Mapping[str, str]) -> list[SourceFile]:
+    return [
+        SourceFile(Path(name or names[example.language]), text.encode())
         for name, text in example.files
     ]
-    return linter.lint(sources).findings
 
 
 @pytest.mark.parametrize(("each", "example"), EXAMPLES)
@@ -53,7 +60,7 @@ def test_the_example_triggers_the_rule_and_what_to_use_instead_is_clean(
     known = {"page-size", "capacity-tokens", "times"}
     assert set(example.options) <= known
     page_size = example.options.get("page-size", PAGE_SIZE)
-    found = found_in(example, page_size, tokenizer if each.needs_tokenizer else None)
+    found = found_in(each, example, page_size, tokenizer if each.needs_tokenizer else None)
     if example.faulty:
         assert each.code in {finding.code for finding in found}
     else:
@@ -91,7 +98,11 @@ def test_the_rules_page_is_current() -> None:
 
 @pytest.mark.parametrize(
     ("folder", "subject"),
-    [("prompts/lint/python", Subject.PYTHON), ("cache/request_log", Subject.LOG)],
+    [
+        ("prompts/lint/python", Subject.PYTHON),
+        ("cache/request_log", Subject.LOG),
+        ("cache/engine_config", Subject.ENGINE_CONFIG),
+    ],
 )
 def test_a_rule_says_truly_whether_it_is_found_there(folder: str, subject: Subject) -> None:
     files = (Path(prompts.__file__).parent.parent / folder).rglob("*.py")

@@ -5,17 +5,19 @@ Stands in for `ManagementModule.get_experimental`
 """
 
 import functools
-import uuid
 from typing import Any
 
 from foreword_guard.identity import TierIdentity
 
 
-def install() -> None:
-    """Put it into LMCache's management module, in place."""
+def install(boot: str) -> None:
+    """Put it into LMCache's management module, in place.
+
+    Args:
+        boot: another one after each start.
+    """
     from lmcache.v1.multiprocess.modules.management import ManagementModule
 
-    boot = uuid.uuid4().hex
     answer = ManagementModule.get_experimental
 
     @functools.wraps(answer)

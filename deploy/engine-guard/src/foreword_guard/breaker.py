@@ -8,7 +8,8 @@
 Nothing here waits, logs or knows of LMCache; the clock is given. Only the prober closes it, off
 the scheduler's thread, so that no request ever pays for a probe. A tier that answers probes but
 keeps missing its deadline would flap: each opening that follows another without a success in
-between doubles the pause before the prober may close it again, up to eight times `retry_s`.
+between doubles the pause before the prober may close it again, up to eight times `retry_s` (or
+2**`max_doublings` times).
 """
 
 import threading
@@ -43,12 +44,21 @@ class Breaker:
         failures: failures in a row that open it, >= 1.
         retry_s: shortest time that it stays open, seconds.
         clock: monotonic seconds.
+        max_doublings: how often the pause is doubled at most.
     """
 
-    def __init__(self, *, failures: int, retry_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        failures: int,
+        retry_s: float,
+        clock: Callable[[], float],
+        max_doublings: int = _MAX_DOUBLINGS,
+    ) -> None:
         self._limit = failures
         self._retry_s = retry_s
         self._clock = clock
+        self._max_doublings = max_doublings
         self._lock = threading.Lock()
         self._in_a_row = 0
         self._doublings = 0
@@ -117,5 +127,5 @@ class Breaker:
         self._opened_at = self._clock()
         self._openings_total += 1
         self._reason = reason
-        self._doublings = min(self._doublings + 1, _MAX_DOUBLINGS + 1)
+        self._doublings = min(self._doublings + 1, self._max_doublings + 1)
         return True

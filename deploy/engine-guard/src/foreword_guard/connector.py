@@ -3,6 +3,7 @@
 The hooks that bring it in are in hooks.py.
 """
 
+import contextlib
 import functools
 import logging
 import time
@@ -11,12 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from foreword_guard.breaker import Breaker
+from foreword_guard.errors import ForeignMemoryError
 from foreword_guard.gauges import TierGauges
 from foreword_guard.lookups import AbandonedLookups
+from foreword_guard.memory import require_own_memory
 from foreword_guard.pages import HeldPages
-from foreword_guard.prober import Prober
+from foreword_guard.ports import opens_within
+from foreword_guard.prober import FAILURES, Prober
 from foreword_guard.settings import GuardSettings
-from foreword_guard.transfer import GuardedClient, GuardedTransfer
+from foreword_guard.transfer import AbsentTransfer, GuardedClient, GuardedTransfer
 
 logger = logging.getLogger("foreword_guard")
 
@@ -35,8 +39,29 @@ class ConnectorGuard:
         self.gauges = gauges
         self.transfer: GuardedTransfer | None = None
         self.owes_registration = False
+        self.starts_without = False
         self._retired: list[Any] = []
         self.prober: Prober | None = None
+
+    def chunk_size(self, ask: Callable[[], int]) -> int:
+        """The tier's chunk size; the configured one when the tier isn't there.
+
+        Then the engine starts with the breaker open, and the prober registers it later.
+        """
+        known = self.settings.chunk_tokens
+        if known is None:
+            return ask()
+        if opens_within(self.connector.server_url, self.settings.start_wait_s):
+            with contextlib.suppress(*FAILURES):
+                return ask()
+        self.starts_without = True
+        self.breaker.trip("the tier wasn't there when the engine started")
+        logger.warning("foreword_guard: the tier isn't there; the engine starts without it")
+        return known
+
+    def register_later(self) -> None:
+        """Put the gate, which is shut, before a context that isn't there yet."""
+        self.connector._transfer_ctx = self.guard_transfer(AbsentTransfer())
 
     def start(self, connect: Callable[[], Any]) -> None:
         """Guard the connector's client and watch the tier; the connector has registered."""
@@ -115,6 +140,12 @@ class ConnectorGuard:
         """
         connector = self.connector
         client = connect()
+        try:
+            self._require_chunk_size(client)
+        except BaseException:
+            client.close()
+            raise
+        self.starts_without = False
 
         def register() -> None:
             self._retired.append(connector._req_client.inner)
@@ -123,6 +154,7 @@ class ConnectorGuard:
             connector._registered = False
             try:
                 connector.register_kv_cache()
+                self._require_own_memory()
             finally:
                 connector._transfer_ctx = self.transfer
                 self.close_retired()
@@ -130,6 +162,22 @@ class ConnectorGuard:
         patience_s = connector._mq_timeout if same_server else None
         self.guarded_transfer().replace(register, unregister_within_s=patience_s)
         self.owes_registration = False
+
+    def _require_chunk_size(self, client: Any) -> None:
+        """Raises RuntimeError: another size than the engine was started with."""
+        found = int(client.get_chunk_size().result(timeout=self.connector._mq_timeout))
+        if found != self.connector.chunk_size:
+            raise RuntimeError(
+                f"the tier has chunks of {found} tokens and the engine was started for "
+                f"{self.connector.chunk_size}: restart one of them"
+            )
+
+    def _require_own_memory(self) -> None:
+        """Raises RuntimeError: the tier would load beside the engine's pool (memory.py)."""
+        try:
+            require_own_memory(self.connector)
+        except ForeignMemoryError as error:
+            raise RuntimeError(str(error)) from error
 
     def close_retired(self) -> None:
         """Close connections that were replaced, once nothing is expected on them."""

@@ -5,8 +5,11 @@ GuardError
 ├── SettingError             (variable, value, expected)
 ├── KeyFileError             (path, problem)
 ├── UnsealedAdapterError     (adapter)
+├── CodecError               (codec, problem)
 ├── ForeignMemoryError       (tensors)  the tier was given copies of the KV pool
-└── FrameError               (reason)   a stored object that isn't what its key says
+├── FrameError               (reason)   a stored object that isn't what its key says
+├── SaltDestroyedError       ()         a salt whose key was destroyed on purpose
+└── SaltKeyError             (path, problem)  a salt's key that can't be read or made now
 """
 
 from dataclasses import dataclass
@@ -77,6 +80,17 @@ class UnsealedAdapterError(GuardError):
 
 
 @dataclass
+class CodecError(GuardError):
+    """The `inner` codec of an adapter's serde can't be used."""
+
+    codec: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"The serde's inner codec {self.codec!r} can't be used: {self.problem}."
+
+
+@dataclass
 class ForeignMemoryError(GuardError):
     """The tensors that were registered with the tier aren't the engine's KV pool."""
 
@@ -98,3 +112,25 @@ class FrameError(GuardError):
 
     def __str__(self) -> str:
         return f"Stored KV was rejected: {self.reason}."
+
+
+@dataclass
+class SaltDestroyedError(GuardError):
+    """The salt's key was destroyed: nothing is stored under it, or read, ever again."""
+
+    def __str__(self) -> str:
+        return "The key of this salt was destroyed; what was stored under it can't be read."
+
+
+@dataclass
+class SaltKeyError(GuardError):
+    """A salt's key can't be read or made at the moment; what it sealed is left where it is."""
+
+    path: Path
+    problem: str
+
+    def __str__(self) -> str:
+        return (
+            f"The salt key {self.path} can't be used ({self.problem}): check the folder's disk "
+            "and permissions; until then nothing of this salt is stored or loaded."
+        )

@@ -5,6 +5,8 @@ Stands in for these lines of lmcache/integration/sglang/unified_lmcache_mp_conne
     :67   __init__                        → refuses memory that isn't the engine's (memory.py)
     :304  RequestClientFactory.create     a client that lingers and replays what a dead server
                                           missed → one that drops it
+    :437  _get_chunk_size                 a tier that isn't there ends the engine's start → the
+                                          engine starts without, and registers when it comes
     :528  register_kv_cache               → the transfer context behind a gate (transfer.py)
     :573  _ensure_heartbeat_started       a heartbeat that only logs → the prober (prober.py)
     :626  submit_lookup                   → nothing is sent while the breaker is open
@@ -76,6 +78,7 @@ def _guard_lifetime(
     original_init = connector_class.__init__
     original_register = connector_class.register_kv_cache
     original_close = connector_class.close
+    original_chunk_size = connector_class._get_chunk_size
 
     @functools.wraps(original_init)
     def init(self: Any, **arguments: Any) -> None:
@@ -89,8 +92,16 @@ def _guard_lifetime(
 
     @functools.wraps(original_register)
     def register_kv_cache(self: Any) -> None:
+        if self.foreword_guard.starts_without:
+            self.foreword_guard.register_later()
+            return
         original_register(self)
         self._transfer_ctx = self.foreword_guard.guard_transfer(self._transfer_ctx)
+
+    @functools.wraps(original_chunk_size)
+    def get_chunk_size(self: Any) -> int:
+        size: int = self.foreword_guard.chunk_size(functools.partial(original_chunk_size, self))
+        return size
 
     @functools.wraps(original_close)
     def close(self: Any) -> None:
@@ -103,6 +114,7 @@ def _guard_lifetime(
 
     connector_class.__init__ = init
     connector_class.register_kv_cache = register_kv_cache
+    connector_class._get_chunk_size = get_chunk_size
     connector_class.close = close
     connector_class._ensure_heartbeat_started = no_heartbeat
 

@@ -18,17 +18,16 @@ left to be replayed into the next server.
 """
 
 import logging
-import socket
 import threading
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import zmq
 
 from foreword_guard.breaker import Breaker
 from foreword_guard.identity import TierIdentity
 from foreword_guard.lookups import AbandonedLookups
+from foreword_guard.ports import refuses, tcp_address
 from foreword_guard.settings import GuardSettings
 from foreword_guard.transfer import GuardedTransfer
 
@@ -37,8 +36,7 @@ logger = logging.getLogger("foreword_guard")
 _REFUSED_PAUSE_S = 0.25
 _MAY_CLOSE_PAUSE_S = 1.0
 # What LMCache's client raises for a server that is gone, silent, or speaks something else.
-_FAILURES = (TimeoutError, OSError, RuntimeError, ValueError, zmq.ZMQError)
-_CONNECT_S = 0.5
+FAILURES = (TimeoutError, OSError, RuntimeError, ValueError, zmq.ZMQError)
 
 
 class Prober:
@@ -73,8 +71,7 @@ class Prober:
         settings: GuardSettings,
         patience_s: float,
     ) -> None:
-        address = urlsplit(url)
-        self._address = (address.hostname, address.port) if address.scheme == "tcp" else None
+        self._address = tcp_address(url)
         self._connect = connect
         self._register = register
         self._owes_registration = owes_registration
@@ -93,10 +90,10 @@ class Prober:
         self._thread = threading.Thread(target=self._run, name="foreword-guard", daemon=True)
 
     def start(self) -> None:
-        """Learn who the server is, then watch it."""
-        identity = self._probe()
+        """Learn who the server is, then watch it; one that isn't there yet is waited for."""
+        identity = self._probe() if self._breaker.closed else None
         self._boot = identity.boot if identity is not None else None
-        if self._boot is None:
+        if self._boot is None and self._breaker.closed:
             logger.warning(
                 "foreword_guard: the tier wasn't started by foreword_guard.tier; "
                 "a quick restart of it is only noticed when a call fails"
@@ -167,7 +164,7 @@ class Prober:
             self._transfer().abandon_outstanding()
         try:
             self._register(same_server=same_server)
-        except _FAILURES as exc:
+        except FAILURES as exc:
             logger.warning("foreword_guard: registering with the tier failed: %s", exc)
             return False
         self._boot = identity.boot
@@ -180,21 +177,13 @@ class Prober:
         try:
             entries = client.get_experimental().result(timeout=self._patience_s)
             return TierIdentity.from_entries(entries)
-        except _FAILURES:
+        except FAILURES:
             return None
         finally:
             client.close()
 
     def _refused(self) -> bool:
-        if self._address is None:
-            return False
-        try:
-            socket.create_connection(self._address, timeout=_CONNECT_S).close()
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-        return False
+        return self._address is not None and refuses(*self._address)
 
     def _trip(self, reason: str) -> None:
         if self._breaker.trip(reason):

@@ -20,7 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from foreword_guard import resp
-from foreword_guard.resp import RedisAddress, RespConnection, RespError, RespTimeoutError
+from foreword_guard.resp import (
+    RedisAddress,
+    RespConnection,
+    RespError,
+    RespRefusedError,
+    RespTimeoutError,
+)
 
 _CONNECT_S = 1.0
 _WAIT_S = 5.0
@@ -89,12 +95,16 @@ class RedisStore:
     """LMCache's native connector interface over `resp`.
 
     Source: lmcache/v1/distributed/l2_adapters/native_connector_l2_adapter.py:137 (0.5.6).
+
+    `on_failure` is told "store" or "read" and why, from the workers' threads, before the batch is
+    reported: LMCache itself can't tell a Redis that is gone from one that lacks a key.
     """
 
     def __init__(
         self, host: str, port: int, num_workers: int, username: str = "", password: str = ""
     ) -> None:
         self._address = RedisAddress(host=host, port=port, username=username, password=password)
+        self.on_failure: Callable[[str, str], None] | None = None
         self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._lock = threading.Lock()
         self._completions: list[Completion] = []
@@ -152,11 +162,16 @@ class RedisStore:
             done: list[bool] = []
             try:
                 link.run(batch, done)
-            except RespError as exc:
+            except (RespError, RespRefusedError) as exc:
+                self._tell(batch, str(exc))
                 self._complete(batch, done, str(exc))
             else:
                 self._complete(batch, done, "")
         link.close()
+
+    def _tell(self, batch: _Batch, problem: str) -> None:
+        if self.on_failure is not None:
+            self.on_failure("store" if batch.operation is resp.put else "read", problem)
 
     def _complete(self, batch: _Batch, done: list[bool], error: str) -> None:
         """Keys without an answer count as failed."""

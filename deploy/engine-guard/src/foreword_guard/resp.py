@@ -30,6 +30,10 @@ class RespError(Exception):
     """
 
 
+class RespRefusedError(Exception):
+    """Redis refused a value (it is full, or read-only); the connection is as good as before."""
+
+
 class RespTimeoutError(RespError):
     """Nothing came, or nothing was taken, for as long as we wait."""
 
@@ -155,14 +159,25 @@ def put(
     values: Sequence[memoryview],
     done: list[bool],
 ) -> None:
-    """SET each key; `done` gets which of them Redis took, as far as it went."""
+    """SET each key; `done` gets which of them Redis took, as far as it went.
+
+    Raises:
+        RespError: the connection broke.
+        RespRefusedError: Redis refused a value; all answers were read.
+    """
     for key, value in zip(keys, values, strict=True):
         name = key.encode()
         connection.send(b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n" % (len(name), name, len(value)))
         connection.send(value)
         connection.send(b"\r\n")
+    refusal: bytes | None = None
     for _ in keys:
-        done.append(connection.line() == b"+OK")
+        answer = connection.line()
+        done.append(answer == b"+OK")
+        if answer != b"+OK":
+            refusal = answer
+    if refusal is not None:
+        raise RespRefusedError(f"Redis refused a value: {refusal[:80].decode(errors='replace')}")
 
 
 def exists(connection: RespConnection, keys: Sequence[str], done: list[bool]) -> None:

@@ -2,11 +2,15 @@
 
 Stands in for lmcache/v1/distributed/serde/aesgcm.py (0.5.6), which seals without associated data
 (another chunk's file copied over is served) and whose processor fails a whole batch for one bad
-chunk (serde/async_processor.py:164).
+chunk (serde/async_processor.py:164). Loads and stores have threads of their own: a request waits
+for a load, and nobody for a store.
 """
 
+import functools
+import logging
 import threading
-from pathlib import Path
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lmcache.v1.distributed.api import MemoryLayoutDesc, ObjectKey
@@ -14,25 +18,24 @@ from lmcache.v1.distributed.serde.async_processor import AsyncSerdeProcessor, _T
 from lmcache.v1.distributed.serde.base import Deserializer, SerdeTaskId, Serializer
 from lmcache.v1.memory_management import MemoryObj
 
-from foreword_guard.aead import (
-    OVERHEAD_BYTES,
-    ObjectIdentity,
-    SaltedKeys,
-    open_into,
-    read_master_key,
-    seal_into,
-)
-from foreword_guard.errors import FrameError
+from foreword_guard.aead import OVERHEAD_BYTES, ObjectIdentity, open_into, seal_into
+from foreword_guard.codecs import Codec, named_codec
+from foreword_guard.errors import FrameError, SaltDestroyedError, SaltKeyError
+from foreword_guard.load_gate import LoadGate
+from foreword_guard.salt_keys import SaltKeys
+
+logger = logging.getLogger("foreword_guard")
 
 
-def identity_of(key: ObjectKey) -> ObjectIdentity:
-    """LMCache's object key as what a frame is bound to."""
+def identity_of(key: ObjectKey, codec: Codec) -> ObjectIdentity:
+    """LMCache's object key and the codec as what a frame is bound to."""
     return ObjectIdentity(
         model_name=key.model_name,
         kv_rank=key.kv_rank,
         object_group_id=key.object_group_id,
         chunk_hash=key.chunk_hash,
         cache_salt=key.cache_salt,
+        codec=codec.name,
     )
 
 
@@ -43,73 +46,110 @@ def _bytes_of(memory: MemoryObj) -> memoryview:
 class SealingSerializer(Serializer):  # type: ignore[misc]
     """Seals a chunk into a temporary buffer, on its way to an L2 adapter."""
 
-    def __init__(self, keys: SaltedKeys) -> None:
+    def __init__(self, keys: SaltKeys, codec: Codec) -> None:
         self._keys = keys
+        self._codec = codec
 
     def serialize(self, src: MemoryObj, dst: MemoryObj, key: ObjectKey) -> int:
-        return seal_into(_bytes_of(dst), _bytes_of(src), keys=self._keys, identity=identity_of(key))
+        """Raises SaltDestroyedError, SaltKeyError: the chunk is not stored."""
+        cipher = self._keys.for_sealing(key.cache_salt)
+        plaintext = self._codec.encode(_bytes_of(src), src.tensor)
+        identity = identity_of(key, self._codec)
+        return seal_into(_bytes_of(dst), plaintext, cipher=cipher, identity=identity)
 
     def estimate_serialized_size(self, layout_desc: MemoryLayoutDesc) -> int:
         tensors = zip(layout_desc.shapes, layout_desc.dtypes, strict=True)
-        return OVERHEAD_BYTES + sum(int(shape.numel() * dtype.itemsize) for shape, dtype in tensors)
+        return OVERHEAD_BYTES + sum(self._codec.size(shape, dtype) for shape, dtype in tensors)
 
 
 class SealingDeserializer(Deserializer):  # type: ignore[misc]
     """Opens a sealed chunk; raises FrameError when it isn't what its key says."""
 
-    def __init__(self, keys: SaltedKeys) -> None:
+    def __init__(self, keys: SaltKeys, codec: Codec) -> None:
         self._keys = keys
+        self._codec = codec
 
     def deserialize(self, src: MemoryObj, dst: MemoryObj, key: ObjectKey) -> None:
-        open_into(_bytes_of(dst), _bytes_of(src), keys=self._keys, identity=identity_of(key))
+        cipher = self._keys.for_opening(key.cache_salt)
+        identity = identity_of(key, self._codec)
+        frame, target = _bytes_of(src), _bytes_of(dst)
+        if self._codec.exact:
+            open_into(target, frame, cipher=cipher, identity=identity)
+            return
+        plaintext = memoryview(bytearray(self._codec.size(dst.tensor.shape, dst.tensor.dtype)))
+        open_into(plaintext, frame, cipher=cipher, identity=identity)
+        self._codec.decode(plaintext, dst.tensor)
 
 
 class SealingProcessor(AsyncSerdeProcessor):  # type: ignore[misc]
-    """LMCache's thread pool, except that a load rejects chunks one by one."""
+    """LMCache's thread pool, except that a load rejects chunks one by one and can be ended."""
 
-    def __init__(self, keys: SaltedKeys, max_workers: int) -> None:
-        super().__init__(SealingSerializer(keys), SealingDeserializer(keys), max_workers)
+    def __init__(self, keys: SaltKeys, codec: Codec, max_workers: int) -> None:
+        super().__init__(
+            SealingSerializer(keys, codec), SealingDeserializer(keys, codec), max_workers
+        )
+        self._openers = ThreadPoolExecutor(max_workers, thread_name_prefix="foreword-open")
         self._rejected: dict[SerdeTaskId, list[ObjectKey]] = {}
         self._rejected_lock = threading.Lock()
+
+    def submit_open(
+        self,
+        chunks: Sequence[tuple[int, MemoryObj, MemoryObj, ObjectKey]],
+        gate: LoadGate,
+    ) -> SerdeTaskId:
+        """Open chunks, given as position, frame, target and key, until the gate is closed."""
+        task_id: SerdeTaskId = self._alloc_task_id()
+        self._openers.submit(self._open, task_id, chunks, gate)
+        return task_id
 
     def take_rejected(self, task_id: SerdeTaskId) -> list[ObjectKey]:
         """Keys that a finished load rejected; asked once, after its result."""
         with self._rejected_lock:
             return self._rejected.pop(task_id, [])
 
-    def _run_task(
+    def close(self) -> None:
+        self._openers.shutdown(wait=True)
+        super().close()
+
+    def _open(
         self,
         task_id: SerdeTaskId,
-        task_type: _TaskType,
-        src_objs: list[MemoryObj],
-        dst_objs: list[MemoryObj],
-        keys: list[ObjectKey],
+        chunks: Sequence[tuple[int, MemoryObj, MemoryObj, ObjectKey]],
+        gate: LoadGate,
     ) -> None:
-        if task_type == _TaskType.DESERIALIZE:
-            rejected = [
-                key
-                for src, dst, key in zip(src_objs, dst_objs, keys, strict=True)
-                if not self._opens(src, dst, key)
-            ]
-            with self._rejected_lock:
-                self._rejected[task_id] = rejected
-            src_objs, dst_objs, keys = [], [], []
+        rejected: list[ObjectKey] = []
+        for position, frame, target, key in chunks:
+            opens = functools.partial(self._opens, frame, target, key, rejected)
+            if not gate.write(position, opens):
+                break
+        with self._rejected_lock:
+            self._rejected[task_id] = rejected
         # With nothing left to do for a load, the parent only reports that it is finished.
-        super()._run_task(task_id, task_type, src_objs, dst_objs, keys)
+        self._run_task(task_id, _TaskType.DESERIALIZE, [], [], [])
 
-    def _opens(self, src: MemoryObj, dst: MemoryObj, key: ObjectKey) -> bool:
+    def _opens(
+        self, frame: MemoryObj, target: MemoryObj, key: ObjectKey, rejected: list[ObjectKey]
+    ) -> bool:
         try:
-            self._deserializer.deserialize(src, dst, key)
-        except FrameError:
+            self._deserializer.deserialize(frame, target, key)
+        except (FrameError, SaltDestroyedError):
+            rejected.append(key)
+            return False
+        except SaltKeyError as error:
+            logger.error("foreword_guard: %s", error)
+            return False
+        except (RuntimeError, ValueError):
+            logger.exception("foreword_guard: a stored chunk can't be decoded")
             return False
         return True
 
 
-def make_processor(options: dict[str, Any], key_file: Path | None) -> SealingProcessor:
+def make_processor(options: dict[str, Any], keys: SaltKeys) -> SealingProcessor:
     """Factory for LMCache's serde registry.
 
     Raises:
-        KeyFileError: the key file can't be used.
+        CodecError: `inner` names no codec, or one without what it needs.
     """
-    keys = SaltedKeys(read_master_key(key_file))
-    return SealingProcessor(keys, max_workers=int(options.get("max_workers", 1)))
+    return SealingProcessor(
+        keys, named_codec(options), max_workers=int(options.get("max_workers", 1))
+    )

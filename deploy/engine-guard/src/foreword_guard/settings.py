@@ -17,11 +17,16 @@ class GuardSettings:
         deadline_s: longest that a request waits for a look-up, and the scheduler for one call.
         failures: failures in a row that open the breaker.
         retry_s: seconds between probes, and the shortest time that the breaker stays open.
+        chunk_tokens: the tier's chunk size, with which the engine starts though the tier isn't
+            there; None waits for it as LMCache does.
+        start_wait_s: how long a starting engine waits for the tier before that.
     """
 
     deadline_s: float = 1.0
     failures: int = 1
     retry_s: float = 5.0
+    chunk_tokens: int | None = None
+    start_wait_s: float = 30.0
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "GuardSettings":
@@ -31,13 +36,15 @@ class GuardSettings:
             SettingError: a value is not a positive number.
         """
         return cls(
-            deadline_s=_positive(environment, "FOREWORD_TIER_DEADLINE_S", 1.0),
-            failures=_positive(environment, "FOREWORD_TIER_BREAKER_FAILURES", 1),
-            retry_s=_positive(environment, "FOREWORD_TIER_BREAKER_RETRY_S", 5.0),
+            deadline_s=positive(environment, "FOREWORD_TIER_DEADLINE_S", 1.0),
+            failures=positive(environment, "FOREWORD_TIER_BREAKER_FAILURES", 1),
+            retry_s=positive(environment, "FOREWORD_TIER_BREAKER_RETRY_S", 5.0),
+            chunk_tokens=positive(environment, "FOREWORD_TIER_CHUNK_TOKENS", 0) or None,
+            start_wait_s=positive(environment, "FOREWORD_TIER_START_WAIT_S", 30.0),
         )
 
 
-def _positive(environment: Mapping[str, str], variable: str, default: Number) -> Number:
+def positive(environment: Mapping[str, str], variable: str, default: Number) -> Number:
     raw = environment.get(variable)
     if raw is None:
         return default

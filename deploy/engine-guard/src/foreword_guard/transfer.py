@@ -47,6 +47,16 @@ class GuardedClient:
         return guarded
 
 
+class AbsentTransfer:
+    """Stands where LMCache's context will be; the breaker keeps everybody away from it."""
+
+    def unregister(self) -> None:
+        return None
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
 class GuardedTransfer:
     """LMCache's transfer context; bounds each transfer and skips it while the breaker is open.
 

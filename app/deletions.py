@@ -1,0 +1,181 @@
+"""Deleted KV: never addressed again at once, and its keys destroyed as soon as the tiers answer.
+
+A tenant's KV goes by a new epoch of its salts, a collection's with the collection itself. What lies
+in the tiers under the old salts can't be read once the salts' keys are destroyed there. That is
+written down first, so that neither a crash nor a tier server that is away makes it forgotten.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import sqlalchemy as sa
+import structlog
+
+from app.errors import TierServerError
+from app.salts import Salts
+from app.tables import kv_deletions, tenant_epochs
+from app.tier_client import TierClient
+from retrieval import CollectionNotFoundError, Collections
+
+_RETRY_S = 30.0
+# A deletion that hasn't come to its end by then never will: its gateway is no more.
+_UNFINISHED = timedelta(minutes=1)
+
+
+class KvDeletions:
+    """Keeps what is to be destroyed in the database, and destroys it.
+
+    `forget` is told each salt that will never be used again.
+    """
+
+    def __init__(
+        self,
+        database: sa.Engine,
+        salts: Salts,
+        collections: Collections,
+        tiers: TierClient | None,
+        *,
+        forget: Callable[[str], None],
+    ) -> None:
+        self._database = database
+        self._salts = salts
+        self._collections = collections
+        self._tiers = tiers
+        self._forget = forget
+        self._due = anyio.Event()
+        self._destroying = anyio.Lock()
+        self.pending = 0
+        self._log = structlog.get_logger()
+
+    async def delete_tenant(self, tenant: str) -> int:
+        """Begin the tenant's next epoch; returns its number. All KV of before is lost to it."""
+        salts, epoch = await anyio.to_thread.run_sync(self._write_tenant, tenant)
+        self._salts.begin_epoch(tenant, epoch)
+        self._gone(salts)
+        return epoch
+
+    async def delete_collection(self, collection_id: str, *, tenant: str) -> None:
+        """Delete a collection, and its KV with it.
+
+        Raises:
+            CollectionNotFoundError: the tenant has no such collection.
+        """
+        salt = self._salts.of(tenant, collection_id)
+
+        def delete() -> None:
+            self._collections.get(collection_id, tenant=tenant)
+            self._write([salt], tenant, collection_id)
+            self._collections.delete(collection_id, tenant=tenant)
+
+        await anyio.to_thread.run_sync(delete)
+        self._gone([salt])
+
+    async def work(self) -> None:
+        """Destroy what is due, for ever."""
+        begun = False
+        while True:
+            self._due = anyio.Event()
+            try:
+                if not begun:
+                    await anyio.to_thread.run_sync(self._drop_unfinished)
+                    begun = True
+                await anyio.to_thread.run_sync(self._learn_epochs)
+                await self.destroy_pending()
+            except sa.exc.SQLAlchemyError as error:
+                self._log.warning("kv_deletions_unreadable", problem=type(error).__name__)
+            with anyio.move_on_after(_RETRY_S):
+                await self._due.wait()
+
+    async def destroy_pending(self) -> None:
+        """Destroy the keys of all salts that are due, as far as the tiers answer."""
+        async with self._destroying:
+            due = await anyio.to_thread.run_sync(self._read)
+            self.pending = len(due)
+            for salt in due if self._tiers else ():
+                if not await self._destroy(salt):
+                    return
+                self.pending -= 1
+
+    async def _destroy(self, salt: str) -> bool:
+        assert self._tiers is not None
+        try:
+            await self._tiers.destroy_salt(salt)
+        except TierServerError as error:
+            self._log.warning("kv_deletion_waits", pending=self.pending, problem=str(error))
+            return False
+        await anyio.to_thread.run_sync(self._done, salt)
+        return True
+
+    def _gone(self, salts: Sequence[str]) -> None:
+        for salt in salts:
+            self._forget(salt)
+        self.pending += len(salts)
+        self._due.set()
+
+    def _learn_epochs(self) -> None:
+        """Another gateway on this database may have begun one."""
+        for tenant, epoch in read_epochs(self._database).items():
+            self._salts.begin_epoch(tenant, epoch)
+
+    def _write_tenant(self, tenant: str) -> tuple[list[str], int]:
+        self._learn_epochs()
+        owned = [c.id for c in self._collections.list_all(tenant=tenant)]
+        salts = [self._salts.of(tenant, whose) for whose in (None, *owned)]
+        epoch = self._salts.epoch(tenant) + 1
+        with self._database.begin() as connection:
+            connection.execute(sa.delete(tenant_epochs).where(tenant_epochs.c.tenant == tenant))
+            connection.execute(sa.insert(tenant_epochs).values(tenant=tenant, epoch=epoch))
+            _insert(connection, salts, tenant, None)
+        return salts, epoch
+
+    def _write(self, salts: Sequence[str], tenant: str, collection_id: str | None) -> None:
+        with self._database.begin() as connection:
+            _insert(connection, salts, tenant, collection_id)
+
+    def _read(self) -> list[str]:
+        with self._database.connect() as connection:
+            rows = connection.execute(sa.select(kv_deletions)).all()
+        return [row.salt for row in rows if not self._still_there(row)]
+
+    def _drop_unfinished(self) -> None:
+        """Forget deletions that ended before their collection was gone: nobody was told of them."""
+        old = kv_deletions.c.requested_at < datetime.now(UTC) - _UNFINISHED
+        with self._database.begin() as connection:
+            for row in connection.execute(sa.select(kv_deletions).where(old)).all():
+                if self._still_there(row):
+                    connection.execute(_of(row.salt))
+
+    def _still_there(self, row: sa.Row[tuple[str, str, str | None, datetime]]) -> bool:
+        if row.collection_id is None:
+            return False
+        try:
+            self._collections.get(row.collection_id, tenant=row.tenant)
+        except CollectionNotFoundError:
+            return False
+        return True
+
+    def _done(self, salt: str) -> None:
+        with self._database.begin() as connection:
+            connection.execute(_of(salt))
+
+
+def read_epochs(database: sa.Engine) -> dict[str, int]:
+    """The epoch of each tenant whose KV was ever deleted."""
+    with database.connect() as connection:
+        rows = connection.execute(sa.select(tenant_epochs)).all()
+    return {row.tenant: row.epoch for row in rows}
+
+
+def _insert(
+    connection: sa.Connection, salts: Sequence[str], tenant: str, collection_id: str | None
+) -> None:
+    """Note salts as due; one that is noted already is noted anew."""
+    now = datetime.now(UTC)
+    connection.execute(sa.delete(kv_deletions).where(kv_deletions.c.salt.in_(salts)))
+    about = {"tenant": tenant, "collection_id": collection_id, "requested_at": now}
+    connection.execute(sa.insert(kv_deletions), [{"salt": salt, **about} for salt in salts])
+
+
+def _of(salt: str) -> sa.Delete:
+    return sa.delete(kv_deletions).where(kv_deletions.c.salt == salt)

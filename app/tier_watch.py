@@ -1,0 +1,74 @@
+"""The tier server's word about itself, looked at from time to time."""
+
+import anyio
+import structlog
+
+from app.errors import TierServerError
+from app.tier_client import TierClient
+from cache.tier_status import AdapterState, TierStatus
+from cache.usage import Tier
+
+_POLL_S = 10.0
+
+
+class TierWatch:
+    """The last look at one tier server; `status` is None while it doesn't answer."""
+
+    def __init__(self, client: TierClient) -> None:
+        self.status: TierStatus | None = None
+        self.problem: str | None = None
+        self._client = client
+        self._log = structlog.get_logger()
+
+    async def watch(self) -> None:
+        """Look for ever."""
+        while True:
+            await self.look()
+            await anyio.sleep(_POLL_S if self.status is not None else 1.0)
+
+    async def look(self) -> None:
+        """Look once."""
+        try:
+            self.status = await self._client.status()
+        except TierServerError as error:
+            if self.problem is None:
+                self._log.warning("tier_server_away", problem=str(error))
+            self.status, self.problem = None, str(error)
+        else:
+            self.problem = None
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all that was given to the tiers is still in one of them, as far as they know.
+
+        What Redis evicts by itself is in nobody's count.
+        """
+        if self.status is None:
+            return False
+        evicted = self.status.evictions
+        if not evicted.get(Tier.RAM, 0):
+            return True
+        return any(
+            adapter.tier is Tier.SSD
+            and adapter.state is AdapterState.OK
+            and not (evicted.get(adapter.name, 0) or adapter.rejected)
+            and not (adapter.stores.failed or adapter.stores.skipped)
+            for adapter in self.status.adapters
+        )
+
+    @property
+    def reasons(self) -> list[str]:
+        """What is not as it should be, in sentences."""
+        if self.status is None:
+            return [] if self.problem is None else [self.problem]
+        reasons: list[str] = []
+        for adapter in self.status.adapters:
+            if adapter.state is AdapterState.FAILING:
+                why = f": {adapter.reason}" if adapter.reason else ""
+                reasons.append(f"the tier {adapter.name} fails and is skipped for a while{why}")
+            if adapter.rejected:
+                reasons.append(
+                    f"the tier {adapter.name} gave back {adapter.rejected} chunks that were altered"
+                    " or damaged; they were deleted and computed again"
+                )
+        return reasons

@@ -1,0 +1,104 @@
+"""What goes into the accountant and what it hands out while a request is under way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cache.accounting_losses import EngineRules
+from cache.accounting_pieces import Piece
+from cache.divergence import Comparison
+from cache.lineage import EarlierPrompt, Recollection
+from cache.page_keys import PageKeys
+from cache.prefix_match import Match
+
+
+class PrefixIndex(Protocol):
+    """What the accountant asks of a prefix index; its naive twin offers the same."""
+
+    def keys(self, token_ids: Sequence[int]) -> PageKeys: ...
+    def match(self, keys: PageKeys, *, salt: str, sent_at: float) -> Match: ...
+    def sent(self, keys: PageKeys, *, salt: str, replica: str, at: float) -> None: ...
+    def computed(self, keys: PageKeys, *, salt: str, replica: str, at: float) -> None: ...
+    def gave_up(self, keys: PageKeys, *, salt: str, replica: str) -> None: ...
+    def tiered(self, keys: PageKeys, *, salt: str, at: float) -> None: ...
+    def served(
+        self,
+        keys: PageKeys,
+        *,
+        salt: str,
+        prompt_tokens: int,
+        cached_tokens: int | None,
+        labels: Sequence[tuple[int, str]],
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentPrompt:
+    """A prompt on its way to a replica.
+
+    `template` is `name@version`. `packed` are the token ids as in `TokenizedPrompt`; without it
+    they are packed here. `scaffold_tokens` are the tokens up to the end of the leading static
+    segments. `session`, where known, names the conversation. `sent_at` is of the same clock as all
+    other times.
+    """
+
+    request_id: str
+    template: str
+    tenant: str
+    salt: str
+    replica: str
+    token_ids: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+    scaffold_tokens: int
+    sent_at: float
+    collection: str | None = None
+    packed: bytes = b""
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a request; what the engine did not say is None.
+
+    `completed` is whether the whole answer came. `failed` tells an error from a client that left.
+    `tiers_skipped` is whether the engine did not ask the tiers for this request.
+    """
+
+    cached_tokens: int | None
+    ended_at: float
+    completed: bool
+    cached_gpu: int | None = None
+    cached_storage: int | None = None
+    output_ids: Sequence[int] | None = None
+    first_token_at: float | None = None
+    tiers_skipped: bool | None = None
+    failed: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Expectation:
+    """What was known of a prompt when it was sent; handed back when its answer comes.
+
+    `ideal_tokens` and `predicted_tokens` are as in `Accounting`, before the engine has spoken.
+    `rivals` were computing so many of its pages when it was sent; `lost_races` are the replicas and
+    pages of those that were ready by its own first token.
+    """
+
+    prompt: SentPrompt
+    rules: EngineRules
+    packed: bytes
+    keys: PageKeys
+    match: Match
+    recollection: Recollection
+    ideal_tokens: int
+    predicted_tokens: int | None
+    rivals: "tuple[tuple[Expectation, int], ...]" = ()
+    lost_races: tuple[tuple[str, int], ...] = ()
+    learnt: EarlierPrompt | None = None
+    computed: bool = False
+    comparison: Comparison | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The prompt's length."""
+        return len(self.prompt.token_ids)

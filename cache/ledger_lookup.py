@@ -1,0 +1,22 @@
+"""One request's row, read back from the ledger."""
+
+from dataclasses import fields
+from typing import Any
+
+import sqlalchemy as sa
+
+from cache.ledger_row import LedgerRow, RequestStatus
+from cache.tables import ledger
+
+_COLUMNS = tuple(field.name for field in fields(LedgerRow))
+
+
+def find_row(connection: sa.Connection, request_id: str) -> LedgerRow | None:
+    """The row of a request; None where there is none, or none any more."""
+    columns = (ledger.c[name] for name in _COLUMNS)
+    statement = sa.select(*columns).where(ledger.c.request_id == request_id)
+    found = connection.execute(statement).mappings().one_or_none()
+    if found is None:
+        return None
+    values: dict[str, Any] = dict(found)
+    return LedgerRow(**values | {"status": RequestStatus(values["status"])})

@@ -1,0 +1,68 @@
+"""Which tokens of a prompt are whose: segments, the documents and messages in them, and the tools.
+
+Places are known in characters of the rendered text; each is turned into tokens exactly, without
+the text being cut there when it is encoded.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from prompts.segments import RenderedSegment
+from prompts.token_cache import EncodedSpan
+
+
+class PartPlace(NamedTuple):
+    """A document or message within a segment: characters `start <= i < stop`."""
+
+    name: str
+    start: int
+    stop: int
+
+
+class SegmentPlace(NamedTuple):
+    """A segment, the characters `start <= i < stop` it takes, and its documents or messages."""
+
+    segment: RenderedSegment
+    start: int
+    stop: int
+    parts: Sequence[PartPlace]
+
+
+class PlacedSpan(NamedTuple):
+    """A span with its first character and its first token; a control token has no `encoded`."""
+
+    character: int
+    token: int
+    encoded: EncodedSpan | None
+
+    def token_at(self, character: int) -> int:
+        """Index of the first token that starts at or after a character of this span."""
+        if self.encoded is None:
+            return self.token + (character > self.character)
+        return self.token + bisect_left(self.encoded.starts, character - self.character)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLayout:
+    """Segments and tools of a prompt in characters, and the spans that were encoded.
+
+    `tools` are the characters from the first to the last that a tool's text takes; None where the
+    chat template shows no tools. `characters` are those at which the spans begin.
+    """
+
+    segments: tuple[SegmentPlace, ...]
+    tools: tuple[int, int] | None
+    spans: Sequence[PlacedSpan]
+    characters: Sequence[int] = field(repr=False)
+
+    def span_at(self, character: int) -> PlacedSpan | None:
+        """The span that a character lies in or after; None before the first."""
+        index = bisect_right(self.characters, character) - 1
+        return self.spans[index] if index >= 0 else None
+
+    def token_at(self, character: int) -> int:
+        """Index of the first token that starts at or after a character of the text."""
+        span = self.span_at(character)
+        return 0 if span is None else span.token_at(character)

@@ -1,0 +1,216 @@
+"""What the index learns from a (simulated) engine's KV events, over real ZeroMQ sockets."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from app.engine import KvEventsAddress
+from app.kv_events import KvEventFollower, KvEventSource
+from bench.engine_sim import ClockConfig, EventsConfig, SimulatorConfig, SimulatorThread
+from cache.prefix_index import PrefixIndex
+from cache.prefix_match import ReplicaMatch
+from tests.app.conditions import becomes
+
+pytestmark = pytest.mark.anyio
+
+PAGE = 16
+REPLICA = "engine-0"
+
+
+def ids(seed: int, pages: int = 4) -> list[int]:
+    """A prompt that shares no page with one of another seed."""
+    return [5 + (i * 7 + seed) % 200 for i in range(pages * PAGE)]
+
+
+PROMPT = ids(0)
+
+
+@dataclass
+class Watched:
+    """An engine, the index that follows it, and the follower."""
+
+    simulator: SimulatorThread
+    index: PrefixIndex
+    follower: KvEventFollower
+
+    async def ask(self, prompt: list[int] = PROMPT) -> None:
+        body = {
+            "model": "default", "messages": [{"role": "user", "content": "x"}],
+            "input_ids": prompt, "max_tokens": 1, "cache_salt": "salt",
+        }  # fmt: skip
+        async with httpx.AsyncClient(trust_env=False) as client:
+            url = f"{self.simulator.url}/v1/chat/completions"
+            (await client.post(url, json=body)).raise_for_status()
+
+    async def flush(self) -> None:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            (await client.post(f"{self.simulator.url}/flush_cache")).raise_for_status()
+
+    async def lose_next_batches(self, times: int) -> None:
+        fault = {"kind": "lose_events", "times": times}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            url = f"{self.simulator.url}/simulator/faults"
+            (await client.post(url, json=fault)).raise_for_status()
+
+    def holds(self, prompt: list[int] = PROMPT) -> ReplicaMatch:
+        keys = self.index.keys(prompt)
+        match = self.index.match(keys, salt="salt", sent_at=time.monotonic())
+        return match.replicas.get(REPLICA, ReplicaMatch())
+
+
+def endpoints(simulator: SimulatorThread) -> KvEventsAddress:
+    publisher = simulator.engine.publisher
+    assert publisher is not None
+    return KvEventsAddress(events=publisher.endpoint, replay=publisher.replay_endpoint, topic="kv")
+
+
+@contextmanager
+def engine(folder: Path, *, replay: bool = True, **fields: int) -> Iterator[SimulatorThread]:
+    events = EventsConfig(replay_endpoint="tcp://127.0.0.1:0" if replay else None, topic="kv")
+    config = SimulatorConfig(
+        model_path=folder, clock=ClockConfig(speedup=50), events=events, **fields
+    )
+    with SimulatorThread(config) as simulator:
+        yield simulator
+
+
+@asynccontextmanager
+async def watched(
+    simulator: SimulatorThread, *, asked_before: bool = False
+) -> AsyncIterator[Watched]:
+    index = PrefixIndex(page_tokens=PAGE)
+
+    def source() -> KvEventSource:
+        return KvEventSource(address=endpoints(simulator), index=index)
+
+    follower = KvEventFollower(replica=REPLICA, source=source)
+    made = Watched(simulator, index, follower)
+    if asked_before:
+        await made.ask()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follower.follow)
+            yield made
+            tasks.cancel_scope.cancel()
+    finally:
+        follower.close()
+
+
+async def test_what_was_there_before_it_subscribed_is_asked_for(tokenizer_folder: Path) -> None:
+    with engine(tokenizer_folder) as simulator:
+        async with watched(simulator, asked_before=True) as it:
+            assert await becomes(lambda: it.holds().resident == 4)
+            assert it.follower.status.unfilled_gaps == 0
+
+
+async def test_an_engine_that_has_published_nothing_is_known_to_be_empty(
+    tokenizer_folder: Path,
+) -> None:
+    with engine(tokenizer_folder) as simulator:
+        async with watched(simulator) as it:
+            assert await becomes(lambda: it.holds().resident == 0)
+            await it.ask()
+            assert await becomes(lambda: it.holds().resident == 4)
+
+
+async def test_a_flush_and_an_eviction_are_seen(tokenizer_folder: Path) -> None:
+    with engine(tokenizer_folder, capacity_tokens=12 * PAGE) as simulator:
+        async with watched(simulator) as it:
+            await it.ask()
+            assert await becomes(lambda: it.holds().resident == 4)
+            await it.ask(ids(1, pages=8))
+            assert await becomes(lambda: it.holds().resident in range(4))
+            assert it.holds().left == 4
+            await it.flush()
+            assert await becomes(lambda: it.holds().resident == 0)
+
+
+async def test_batches_that_were_lost_are_replayed(tokenizer_folder: Path) -> None:
+    with engine(tokenizer_folder) as simulator:
+        async with watched(simulator) as it:
+            assert await becomes(lambda: it.holds().resident == 0)
+            await it.lose_next_batches(1)
+            await it.ask()
+            other = ids(1)
+            await it.ask(other)
+            assert await becomes(lambda: it.holds(other).resident == 4)
+            assert it.holds().resident == 4
+            assert it.follower.status.unfilled_gaps == 0
+
+
+async def test_a_loss_that_nothing_follows_is_found_too(tokenizer_folder: Path) -> None:
+    with engine(tokenizer_folder) as simulator:
+        async with watched(simulator) as it:
+            assert await becomes(lambda: it.holds().resident == 0)
+            await it.lose_next_batches(1)
+            await it.ask()
+            assert await becomes(lambda: it.holds().resident == 4, within_s=8)
+
+
+async def test_without_replay_a_loss_is_known_to_be_one(tokenizer_folder: Path) -> None:
+    with engine(tokenizer_folder, replay=False) as simulator:
+        async with watched(simulator) as it:
+            assert await becomes(lambda: it.follower.status.unfilled_gaps == 1)  # nobody knows
+            await anyio.sleep(0.3)  # the subscription is through
+            await it.ask()
+            assert await becomes(lambda: it.holds().resident == 4)
+            await it.lose_next_batches(1)
+            await it.ask(ids(2))
+            await it.ask(ids(1))
+            assert await becomes(lambda: it.follower.status.unfilled_gaps == 2)
+            assert it.holds().resident is None
+            assert it.holds(ids(1)).resident == 4
+
+
+async def test_a_restarted_engine_holds_nothing(tokenizer_folder: Path) -> None:
+    with engine(tokenizer_folder) as simulator:
+        async with watched(simulator) as it:
+            for seed in (0, 2, 3):
+                await it.ask(ids(seed))
+            assert await becomes(lambda: it.holds().resident == 4)
+            simulator.stop()
+            simulator.start()
+            other = ids(1)
+            await it.ask(other)
+            assert await becomes(lambda: it.holds(other).resident == 4)
+            assert it.holds().resident == 0
+            assert it.follower.status.restarts == 1
+
+
+async def test_a_restart_at_the_same_address_is_known_by_its_times(tokenizer_folder: Path) -> None:
+    """Its numbers may have gone past the old ones by the time it is seen again."""
+    with engine(tokenizer_folder) as simulator:
+        async with watched(simulator) as it:
+            await it.ask()
+            assert await becomes(lambda: it.holds().resident == 4)
+            address = endpoints(simulator)
+            assert address.replay is not None
+            fixed = EventsConfig(
+                endpoint=address.events, replay_endpoint=address.replay, topic="kv"
+            )
+            simulator.stop()
+            config = SimulatorConfig(
+                model_path=tokenizer_folder, clock=ClockConfig(speedup=50), events=fixed
+            )
+            simulator.config = config
+            simulator.start()
+            for seed in (1, 2, 3):
+                await it.ask(ids(seed))
+            assert await becomes(lambda: it.holds(ids(3)).resident == 4)
+            assert it.holds().resident == 0
+            assert it.holds(ids(1)).resident == 4
+            assert it.follower.status.restarts == 1
+
+
+async def test_news_can_be_waited_for_but_not_for_long(tokenizer_folder: Path) -> None:
+    with engine(tokenizer_folder) as simulator:
+        async with watched(simulator) as it:
+            before = time.monotonic()
+            await it.follower.wait_for_news(0.02)
+            assert time.monotonic() - before < 0.5

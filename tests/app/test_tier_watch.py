@@ -1,0 +1,57 @@
+"""What the gateway makes of the tier server's word about itself."""
+
+import pytest
+
+from app.tier_client import TierClient
+from app.tier_watch import TierWatch
+from tests.app.tier_server import TierServer, adapter, running_tier_server
+
+pytestmark = pytest.mark.anyio
+
+
+async def look(server: TierServer) -> TierWatch:
+    with running_tier_server(server):
+        client = TierClient(server.url, timeout_s=1.0)
+        watch = TierWatch(client)
+        await watch.look()
+        client.close()
+        return watch
+
+
+async def test_a_tier_server_that_is_away_is_told() -> None:
+    watch = TierWatch(TierClient("http://127.0.0.1:9", timeout_s=1.0))
+    assert watch.reasons == []
+    await watch.look()
+    assert "http://127.0.0.1:9" in watch.reasons[0]
+    assert watch.keeps_all is False
+
+
+async def test_failing_and_damaged_tiers_are_told_by_name() -> None:
+    server = TierServer(
+        adapters=[
+            adapter("ssd", rejected=2),
+            adapter("redis", state="failing", reason="connection refused"),
+        ]
+    )
+    told = " ".join((await look(server)).reasons)
+    assert "ssd gave back 2 chunks" in told
+    assert "redis fails and is skipped for a while: connection refused" in told
+
+
+@pytest.mark.parametrize(
+    ("evicted", "adapters", "keeps"),
+    [
+        ({}, [], True),
+        ({"ram": 3}, [], False),
+        ({"ram": 3}, [adapter("ssd")], True),
+        ({"ram": 3, "ssd": 1}, [adapter("ssd")], False),
+        ({"ram": 3}, [adapter("ssd", failed_stores=1)], False),
+        ({"ram": 3}, [adapter("ssd", state="failing")], False),
+        ({"ram": 3}, [adapter("redis")], False),
+    ],
+)
+async def test_what_left_the_ram_is_kept_only_by_a_disk_that_lost_nothing(
+    evicted: dict[str, int], adapters: list[dict[str, object]], keeps: bool
+) -> None:
+    watch = await look(TierServer(evictions=evicted, adapters=adapters))
+    assert watch.keeps_all is keeps

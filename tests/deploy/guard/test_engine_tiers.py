@@ -1,0 +1,379 @@
+"""RAM, SSD and Redis below a real engine: told apart, switched, slow, full, gone, destroyed.
+
+One engine and one tier server for all of it; each test leaves them healthy.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import redis
+
+from tests.deploy.guard.real import (
+    CHUNK_TOKENS,
+    Answer,
+    Engine,
+    Tier,
+    eventually,
+    random_ids,
+    settled,
+    tail_of,
+)
+from tests.deploy.guard.slow_link import SlowLink
+
+pytestmark = pytest.mark.engine
+
+PROMPT_TOKENS = 1000
+STORED_TOKENS = PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS
+SERDE = {"type": "foreword_aead"}
+# The same sums in another order: what recomputing only a suffix may change.
+TOLERANCE = 1e-4
+# A look-up's and a load's deadline, and what a machine with other work takes beyond.
+LOOKUP_MS, LOAD_MS, SLACK_MS = 300, 600, 600
+
+
+@dataclass
+class Rig:
+    """The pair, and what the engine did before it had a tier."""
+
+    engine: Engine
+    tier: Tier
+    link: SlowLink
+    disk: Path
+    redis: Any
+    answered_without: Answer
+    was_open_without: bool
+
+    def forget(self) -> None:
+        """What comes next can only come from below RAM."""
+        self.engine.flush()
+        self.tier.forget_memory()
+
+    def new_prompt(self, salt: str) -> tuple[list[int], Answer]:
+        """A cold answer, once it is on the disk and in Redis."""
+        stored = [self.tier.adapter(name)["stores"] for name in ("ssd", "redis")]
+        ids = random_ids(PROMPT_TOKENS)
+        cold = self.engine.ask(ids, salt=salt)
+        chunks = STORED_TOKENS // CHUNK_TOKENS
+        for name, before in zip(("ssd", "redis"), stored, strict=True):
+            assert eventually(lambda name=name, before=before: self._grew(name, before, chunks), 20)
+        return ids, cold
+
+    def _grew(self, name: str, before: dict[str, int], chunks: int) -> bool:
+        return bool(self.tier.adapter(name)["stores"]["chunks"] >= before["chunks"] + chunks)
+
+    def ask(self, ids: list[int], salt: str) -> tuple[Answer, dict[str, Any], str]:
+        """An answer, what served its load, and its request id."""
+        request_id = f"test-{secrets.token_hex(8)}"
+        answer = self.engine.ask(ids, request_id=request_id, salt=salt)
+        load = self.tier.load_of(request_id, held_tokens=answer.device) or {}
+        return answer, load, request_id
+
+
+@pytest.fixture(scope="module")
+def rig(
+    guard_python: str,
+    guard_model: str,
+    redis_port: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Rig]:
+    link, home = SlowLink(redis_port), tmp_path_factory.mktemp("tiers")
+    disk = home / "kv"
+    disk.mkdir()
+    adapters: list[dict[str, Any]] = [
+        {"type": "fs_native", "base_path": str(disk), "serde": SERDE},
+        {"type": "resp", "host": "127.0.0.1", "port": link.port, "serde": SERDE},
+    ]
+    tier = Tier(guard_python, home, adapters)
+    waits = {"FOREWORD_TIER_CHUNK_TOKENS": str(CHUNK_TOKENS), "FOREWORD_TIER_START_WAIT_S": "0.5"}
+    engine = Engine(guard_python, guard_model, home, tier, environment=waits)
+    try:
+        engine.start()
+        was_open = engine.metric("foreword_tier_open") == 1
+        without = engine.ask(random_ids(PROMPT_TOKENS))
+        tier.start()
+        with redis.Redis(port=redis_port) as client:
+            yield Rig(engine, tier, link, disk, client, without, was_open)
+    finally:
+        engine.close()
+        tier.close()
+        link.close()
+
+
+@pytest.fixture(autouse=True)
+def _healthy(rig: Rig) -> None:
+    """Whatever the test before did, this one starts with tiers that are used."""
+    rig.link.mend()
+    settled(rig.engine)
+    assert eventually(lambda: states(rig) == ("ok", "ok"), 30), states(rig)
+
+
+@pytest.fixture
+def salt() -> str:
+    return secrets.token_hex(32)
+
+
+def states(rig: Rig) -> tuple[str, str]:
+    return rig.tier.adapter("ssd")["state"], rig.tier.adapter("redis")["state"]
+
+
+def test_an_engine_starts_without_its_tier_and_uses_it_when_it_comes(rig: Rig, salt: str) -> None:
+    assert rig.was_open_without
+    assert (rig.answered_without.device, rig.answered_without.storage) == (0, 0)
+    assert "starts without it" in tail_of(rig.engine)
+
+    ids, cold = rig.new_prompt(salt)
+    rig.engine.flush()
+    back, load, _ = rig.ask(ids, salt)
+
+    assert back.storage == STORED_TOKENS
+    assert load["ram"] == STORED_TOKENS
+    assert back.differs_from(cold) < TOLERANCE
+
+
+def test_each_tier_is_told_apart_for_each_request(rig: Rig, salt: str) -> None:
+    ids, cold = rig.new_prompt(salt)
+    served = {}
+
+    rig.engine.flush()
+    served["ram"] = rig.ask(ids, salt)
+    rig.forget()
+    served["ssd"] = rig.ask(ids, salt)
+    rig.forget()
+    rig.tier.switch("ssd", enabled=False)
+    try:
+        served["redis"] = rig.ask(ids, salt)
+    finally:
+        rig.tier.switch("ssd", enabled=True)
+
+    for name, (answer, load, _) in served.items():
+        assert answer.storage == STORED_TOKENS
+        assert {tier: load[tier] for tier in served} == dict.fromkeys(served, 0) | {
+            name: STORED_TOKENS
+        }
+        assert answer.differs_from(cold) < TOLERANCE
+
+
+def test_one_load_may_come_from_two_tiers(rig: Rig, salt: str) -> None:
+    ids, cold = rig.new_prompt(salt)
+    files = sorted(path for path in rig.disk.rglob("*.data") if salt in path.name)
+    for path in files[::2]:
+        path.unlink()
+    rig.forget()
+
+    answer, load, _ = rig.ask(ids, salt)
+
+    assert answer.storage == STORED_TOKENS
+    assert load["redis"] == len(files[::2]) * CHUNK_TOKENS
+    assert load["ssd"] == STORED_TOKENS - load["redis"]
+    assert answer.differs_from(cold) < TOLERANCE
+
+
+def test_what_the_engine_held_itself_does_not_count(rig: Rig, salt: str) -> None:
+    ids, _ = rig.new_prompt(salt)
+    rig.engine.flush()
+    rig.engine.ask(ids[:120], salt=salt)
+
+    answer, load, _ = rig.ask(ids, salt)
+
+    assert answer.device == 112
+    assert (load["start"], load["stop"]) == (112, STORED_TOKENS)
+    assert load["ram"] + load["ssd"] + load["redis"] == answer.storage == STORED_TOKENS - 112
+
+
+def test_a_request_that_loaded_nothing_is_not_known(rig: Rig, salt: str) -> None:
+    _, load, _ = rig.ask(random_ids(PROMPT_TOKENS), salt)
+
+    assert load == {}
+    assert rig.tier.load_of("nobody") is None
+
+
+def test_an_adapter_that_is_off_is_not_asked_and_is_stored_into(rig: Rig, salt: str) -> None:
+    rig.tier.switch("redis", enabled=False)
+    try:
+        before = rig.tier.adapter("redis")
+        rig.new_prompt(salt)
+        after = rig.tier.adapter("redis")
+    finally:
+        rig.tier.switch("redis", enabled=True)
+
+    assert (after["state"], after["reason"]) == ("off", "slower than recomputing")
+    assert after["lookups"]["tasks"] == before["lookups"]["tasks"]
+    assert after["lookups"]["skipped"] > before["lookups"]["skipped"]
+    unknown = httpx.put(f"{rig.tier.url}/foreword/adapters/tape", json={"enabled": True})
+    assert unknown.status_code == 404
+
+
+def delayed(link: SlowLink) -> None:
+    link.delay_s = 0.5
+
+
+def silent(link: SlowLink) -> None:
+    link.silent = True
+
+
+def cut(link: SlowLink) -> None:
+    link.cut = True
+
+
+@pytest.mark.parametrize("hurt", [delayed, silent, cut])
+def test_a_redis_that_is_slow_silent_or_gone_costs_one_request_its_deadline_at_most(
+    rig: Rig, salt: str, hurt: Callable[[SlowLink], None]
+) -> None:
+    ids, cold = rig.new_prompt(salt)
+    rig.forget()
+
+    hurt(rig.link)
+    first, first_load, first_id = rig.ask(ids, salt)
+    failing = rig.tier.adapter("redis")
+    rig.forget()
+    second, second_load, second_id = rig.ask(ids, salt)
+    fresh = rig.engine.ask(random_ids(PROMPT_TOKENS), salt=salt)
+
+    assert first.storage == second.storage == STORED_TOKENS
+    assert first_load["ssd"] == second_load["ssd"] == STORED_TOKENS
+    assert failing["state"] == "failing", failing
+    assert rig.tier.waited_ms(first_id) < LOOKUP_MS + SLACK_MS
+    assert rig.tier.waited_ms(second_id) < SLACK_MS
+    assert rig.tier.adapter("redis")["lookups"]["skipped"] > failing["lookups"]["skipped"]
+    assert fresh.storage == 0
+    for answer in (first, second):
+        assert answer.differs_from(cold) < TOLERANCE
+    rig.link.mend()
+    assert eventually(lambda: rig.tier.adapter("redis")["state"] == "ok", 20)
+
+
+def test_a_redis_that_answers_and_then_sends_slowly_is_given_up(rig: Rig, salt: str) -> None:
+    ids, cold = rig.new_prompt(salt)
+    rig.forget()
+    late = rig.tier.adapter("redis")["loads"]["late"]
+    rig.tier.switch("ssd", enabled=False)
+    try:
+        rig.link.value_delay_s = 0.2
+        answer, _, _ = rig.ask(ids, salt)
+    finally:
+        rig.tier.switch("ssd", enabled=True)
+
+    assert answer.storage == 0
+    assert answer.differs_from(cold) < TOLERANCE
+    assert rig.tier.adapter("redis")["loads"]["late"] == late + 1
+    assert rig.tier.adapter("redis")["reason"] == "a load took more than 0.6 s"
+    assert answer.elapsed_s < cold.elapsed_s + (LOOKUP_MS + LOAD_MS + 2 * SLACK_MS) / 1000
+
+
+def test_a_full_redis_stores_nothing_and_serves_what_it_has(rig: Rig, salt: str) -> None:
+    ids, cold = rig.new_prompt(salt)
+    rig.redis.config_set("maxmemory-policy", "noeviction")
+    rig.redis.config_set("maxmemory", "1mb")
+    try:
+        rig.engine.ask(random_ids(PROMPT_TOKENS), salt=salt)
+        assert eventually(lambda: rig.tier.adapter("redis")["state"] == "failing", 10)
+        reason = rig.tier.adapter("redis")["reason"]
+        rig.forget()
+        rig.tier.switch("ssd", enabled=False)
+        answer, load, _ = rig.ask(ids, salt)
+    finally:
+        rig.tier.switch("ssd", enabled=True)
+        rig.redis.config_set("maxmemory", "0")
+
+    assert reason.startswith("nothing is stored: Redis refused a value: -OOM")
+    assert load["redis"] == answer.storage == STORED_TOKENS
+    assert answer.differs_from(cold) < TOLERANCE
+    again = random_ids(PROMPT_TOKENS)
+    assert eventually(lambda: stores_again(rig, "redis", again, salt), 20)
+
+
+def test_a_disk_that_is_gone_leaves_the_others_working(rig: Rig, salt: str) -> None:
+    away = rig.disk.with_name("away")
+    rig.disk.rename(away)
+    rig.disk.touch()
+    try:
+        ids = random_ids(PROMPT_TOKENS)
+        cold = rig.engine.ask(ids, salt=salt)
+        assert eventually(lambda: rig.tier.adapter("ssd")["state"] == "failing", 10)
+        assert eventually(lambda: rig.tier.adapter("redis")["stores"]["chunks"] > 0, 10)
+        time.sleep(0.5)
+        rig.forget()
+        answer, load, request_id = rig.ask(ids, salt)
+    finally:
+        rig.disk.unlink()
+        away.rename(rig.disk)
+
+    assert load["redis"] == answer.storage == STORED_TOKENS
+    assert answer.differs_from(cold) < TOLERANCE
+    assert rig.tier.waited_ms(request_id) < LOOKUP_MS + LOAD_MS + SLACK_MS
+    again = random_ids(PROMPT_TOKENS)
+    assert eventually(lambda: stores_again(rig, "ssd", again, salt), 20)
+
+
+def stores_again(rig: Rig, name: str, ids: list[int], salt: str) -> bool:
+    """Ask once more; whether an adapter takes chunks again."""
+    ids[:] = random_ids(PROMPT_TOKENS)
+    rig.engine.ask(ids, salt=salt)
+    time.sleep(0.3)
+    return bool(rig.tier.adapter(name)["state"] == "ok")
+
+
+def test_what_a_destroyed_salt_stored_is_never_served_again(rig: Rig, salt: str) -> None:
+    ids, cold = rig.new_prompt(salt)
+    other = secrets.token_hex(32)
+    other_ids, _ = rig.new_prompt(other)
+
+    rig.tier.destroy_salt(salt)
+    rig.engine.flush()
+    after, _, _ = rig.ask(ids, salt)
+    rig.engine.flush()
+    again, _, _ = rig.ask(ids, salt)
+    rig.tier.process.kill()
+    rig.tier.start()
+    settled(rig.engine)
+    rig.engine.flush()
+    restarted, _, _ = rig.ask(ids, salt)
+    kept, _, _ = rig.ask(other_ids, other)
+
+    assert [answer.storage for answer in (after, again, restarted)] == [0, 0, 0]
+    assert kept.storage == STORED_TOKENS
+    for answer in (after, again, restarted):
+        assert answer.differs_from(cold) < TOLERANCE
+    keys = rig.tier.key_file.with_name("kv.keys")
+    assert len(list(keys.glob("*.gone"))) == 1
+
+
+def test_a_lossy_serde_stores_less_and_answers_nearly_the_same(rig: Rig, salt: str) -> None:
+    ids, cold = rig.new_prompt(salt)
+    whole = sizes_of(rig, salt)
+    exact = json.dumps(rig.tier.adapters)
+    lossy_salt = secrets.token_hex(32)
+    for adapter in rig.tier.adapters:
+        adapter["serde"] = SERDE | {"inner": "fp8"}
+    rig.tier.process.kill()
+    rig.tier.start()
+    settled(rig.engine)
+    try:
+        rig.engine.flush()
+        refused, _, _ = rig.ask(ids, salt)
+        rig.engine.flush()
+        same = rig.engine.ask(ids, salt=lossy_salt)
+        assert eventually(lambda: len(sizes_of(rig, lossy_salt)) == len(whole), 20)
+        rig.forget()
+        answer, load, _ = rig.ask(ids, lossy_salt)
+    finally:
+        rig.tier.adapters[:] = json.loads(exact)
+        rig.tier.process.kill()
+        rig.tier.start()
+
+    assert refused.storage == 0, "what another serde wrote is not served"
+    assert load["ssd"] == answer.storage == STORED_TOKENS
+    assert max(sizes_of(rig, lossy_salt)) < 0.26 * min(whole)
+    assert same.differs_from(cold) < TOLERANCE
+    assert 0 < answer.differs_from(cold) < 0.05
+
+
+def sizes_of(rig: Rig, salt: str) -> list[int]:
+    return [path.stat().st_size for path in rig.disk.rglob("*.data") if salt in path.name]
