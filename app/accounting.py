@@ -105,8 +105,8 @@ class RequestAccounting:
 
     def chunk_tokens(self) -> int | None:
         """Tokens in a chunk of the tiers, as far as known."""
-        told = self._watch.status if self._watch else None
-        return self._settings.tiers.chunk_tokens or (told.chunk_tokens if told else None)
+        told = self._watch.chunk_tokens if self._watch else None
+        return self._settings.tiers.chunk_tokens or told
 
     async def follow(self) -> None:
         """Follow the engine's KV events, for ever."""
@@ -169,7 +169,9 @@ class RequestAccounting:
         if accountant is None or expectation is None:
             return _UNKNOWN
         account.expectation = None  # an expectation is settled once, whatever comes of it
-        return accountant.settle(expectation, self._outcome(account))
+        heard_at, sent_at = self.events.heard_at, expectation.prompt.sent_at
+        outcome = self._outcome(account, has_heard=heard_at is not None and heard_at >= sent_at)
+        return accountant.settle(expectation, outcome)
 
     async def _gather_evidence(self, account: Account) -> None:
         """Where less was re-used than expected, what explains it may be on its way."""
@@ -177,8 +179,10 @@ class RequestAccounting:
         if expectation is None or cached is None or cached >= expectation.ideal_tokens:
             return
         limits, chunk_tokens = self._settings.accounting, expectation.rules.chunk_tokens
-        if self.address() is not None:
-            await self._follower.wait_for_news(limits.event_wait_s)
+        assert account.accountant is not None
+        with anyio.move_on_after(limits.event_wait_s):
+            while account.accountant.awaits_events(expectation, cached):
+                await self._follower.wait_for_news(limits.event_wait_s)
         short = expectation.ideal_tokens - cached
         if chunk_tokens and short >= chunk_tokens and not account.usage.by_tier.storage:
             # The tiers could have served it: does the guard skip them?
@@ -222,7 +226,7 @@ class RequestAccounting:
             tiers_certain=self._watch is not None and self._watch.keeps_all,
         )
 
-    def _outcome(self, account: Account) -> Outcome:
+    def _outcome(self, account: Account, *, has_heard: bool) -> Outcome:
         return Outcome(
             cached_tokens=account.usage.cached_tokens,
             cached_gpu=account.usage.by_tier.gpu,
@@ -233,6 +237,7 @@ class RequestAccounting:
             completed=account.status is RequestStatus.OK,
             tiers_skipped=self._counters.guard.tier_open,
             failed=account.status is RequestStatus.ERROR,
+            events_heard=has_heard,
         )
 
     def _books_for(self, view: ReplicaView) -> _Books:

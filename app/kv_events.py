@@ -53,12 +53,16 @@ class KvEventSource:
 
 @dataclass(slots=True, kw_only=True)
 class KvEventsStatus:
-    """Counts since the start. `problem` is why the engine's holdings can't be followed now."""
+    """Counts since the start, and when a batch came last.
+
+    `problem` is why the engine's holdings can't be followed now.
+    """
 
     batches: int = 0
     restarts: int = 0
     gaps: int = 0
     unfilled_gaps: int = 0
+    heard_at: float | None = None
     problem: str | None = None
 
 
@@ -215,6 +219,7 @@ class KvEventFollower:
                 self._lost()
         self._last = (number, batch.ts)
         self.status.batches += 1
+        self.status.heard_at = self.clock()
         self._news.set()
         self._news = anyio.Event()
 

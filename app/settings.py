@@ -138,7 +138,7 @@ class AccountingSettings(_Section):
         10_000, gt=0, description="kinds of prompts whose last one is kept to find what changed"
     )
     event_wait_s: float = Field(
-        0.005, ge=0, description="longest wait for KV events after an answer that re-used less"
+        0.1, ge=0, description="longest wait for KV events that may tell why less was re-used"
     )
     tier_wait_s: float = Field(
         0.1, ge=0, description="longest wait for the tier server to say which tier served a load"

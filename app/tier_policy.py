@@ -25,7 +25,9 @@ from cache.load_cost import LoadTotals, LoadTrack
 from cache.tier_status import AdapterStatus, TierStatus
 
 RAM = "ram"
-_OURS = "break-even: "
+BREAK_EVEN = "break-even: "
+"""How the reason begins that an adapter is given when it is switched here."""
+
 _POLL_S = 5.0
 
 
@@ -130,7 +132,7 @@ class TierPolicy:
         found = self._found.get(adapter.name)
         if not self._switch or found is None:
             return
-        if not adapter.enabled and not (adapter.reason or "").startswith(_OURS):
+        if not adapter.enabled and not (adapter.reason or "").startswith(BREAK_EVEN):
             return  # an operator's own decision stands
         state = self._state_of(adapter)
         after = decide(state, found, rules=self._rules, at=self._clock())
@@ -151,7 +153,7 @@ class TierPolicy:
         return state
 
     async def _put(self, adapter: AdapterStatus, found: BreakEven, after: SwitchState) -> bool:
-        reason = _OURS + ("tried again" if after.wanted else _comparison(found))
+        reason = BREAK_EVEN + ("tried again" if after.wanted else _comparison(found))
         try:
             await self._tiers.switch(adapter.name, enabled=after.wanted, reason=reason)
         except TierServerError as error:

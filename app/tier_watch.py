@@ -1,23 +1,33 @@
 """The tier server's word about itself, looked at from time to time."""
 
+import time
+
 import anyio
 import structlog
 
 from app.errors import TierServerError
 from app.tier_client import TierClient
+from app.tier_policy import BREAK_EVEN
 from cache.tier_status import AdapterState, TierStatus
 from cache.usage import Tier
 
 _POLL_S = 10.0
+# A probe that waits for longer may be taken for a gateway that is dead.
+_PROBE_S = 0.5
 
 
 class TierWatch:
-    """The last look at one tier server; `status` is None while it doesn't answer."""
+    """The last look at one tier server; `status` is None while it doesn't answer.
+
+    `chunk_tokens` stays known meanwhile: what it was given before is still counted in chunks.
+    """
 
     def __init__(self, client: TierClient) -> None:
         self.status: TierStatus | None = None
+        self.chunk_tokens: int | None = None
         self.problem: str | None = None
         self._client = client
+        self._looked_at: float | None = None
         self._log = structlog.get_logger()
 
     async def watch(self) -> None:
@@ -26,8 +36,15 @@ class TierWatch:
             await self.look()
             await anyio.sleep(_POLL_S if self.status is not None else 1.0)
 
+    async def look_if_older(self, than_s: float) -> None:
+        """Look for a moment at most, unless that was done within the last `than_s` seconds."""
+        if self._looked_at is None or time.monotonic() - self._looked_at > than_s:
+            with anyio.move_on_after(_PROBE_S):
+                await self.look()
+
     async def look(self) -> None:
         """Look once."""
+        self._looked_at = time.monotonic()
         try:
             self.status = await self._client.status()
         except TierServerError as error:
@@ -36,6 +53,7 @@ class TierWatch:
             self.status, self.problem = None, str(error)
         else:
             self.problem = None
+            self.chunk_tokens = self.status.chunk_tokens
 
     @property
     def keeps_all(self) -> bool:
@@ -58,7 +76,7 @@ class TierWatch:
 
     @property
     def reasons(self) -> list[str]:
-        """What is not as it should be, in sentences."""
+        """What is not as it should be, in sentences; `TierPolicy` tells what it switched off."""
         if self.status is None:
             return [] if self.problem is None else [self.problem]
         reasons: list[str] = []
@@ -66,6 +84,11 @@ class TierWatch:
             if adapter.state is AdapterState.FAILING:
                 why = f": {adapter.reason}" if adapter.reason else ""
                 reasons.append(f"the tier {adapter.name} fails and is skipped for a while{why}")
+            if adapter.state is AdapterState.OFF and not (adapter.reason or "").startswith(
+                BREAK_EVEN
+            ):
+                why = f": {adapter.reason}" if adapter.reason else ""
+                reasons.append(f"the tier {adapter.name} is switched off{why}")
             if adapter.rejected:
                 reasons.append(
                     f"the tier {adapter.name} gave back {adapter.rejected} chunks that were altered"

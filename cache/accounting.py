@@ -8,7 +8,7 @@ and the lineages what the request has left in its turn. Pure: time is given, not
 from array import array
 from collections import defaultdict
 
-from cache.accounting_losses import EngineRules, Evidence, predicted_tokens
+from cache.accounting_losses import EngineRules, Evidence, is_contradicted, predicted_tokens
 from cache.accounting_pieces import Piece, pieces_of
 from cache.accounting_result import accounting_of, for_client, unknown_accounting
 from cache.accounting_values import Expectation, Outcome, PrefixIndex, SentPrompt
@@ -54,7 +54,7 @@ class Accountant:
         match = self._index.match(keys, salt=prompt.salt, sent_at=prompt.sent_at)
         self._index.sent(keys, salt=prompt.salt, replica=prompt.replica, at=prompt.sent_at)
         tokens = len(prompt.token_ids)
-        rivals = self._rivals(prompt.salt, keys) if match.racing > match.left else ()
+        rivals = self._rivals(prompt.salt, keys) if match.racing > match.left else []
         expectation = Expectation(
             prompt=prompt,
             rules=rules,
@@ -67,6 +67,7 @@ class Accountant:
             rivals=rivals,
         )
         self._flying[prompt.salt][expectation] = None
+        _be_a_rival(expectation)
         return expectation
 
     def first_token(self, expectation: Expectation, at: float) -> None:
@@ -81,6 +82,22 @@ class Accountant:
         self._index.computed(expectation.keys, salt=prompt.salt, replica=prompt.replica, at=at)
         self._learn(expectation)
 
+    def awaits_events(self, expectation: Expectation, cached_tokens: int) -> bool:
+        """Whether KV events on their way may yet tell why so little was re-used.
+
+        So it is where more was resident when the request was sent, and nothing is known to have
+        happened to it since.
+        """
+        prompt, rules = expectation.prompt, expectation.rules
+        here = expectation.match.replicas.get(prompt.replica)
+        if not rules.kv_events or here is None or here.resident is None:
+            return False
+        held = min(here.left, here.resident) * rules.page_tokens
+        if cached_tokens >= min(held, expectation.ideal_tokens):
+            return False
+        late = self._index.match(expectation.keys, salt=prompt.salt, sent_at=prompt.sent_at)
+        return not is_contradicted(late.replicas[prompt.replica], prompt.sent_at)
+
     def settle(self, expectation: Expectation, outcome: Outcome) -> Accounting:
         """What became of the prompt's tokens; call it once, when the request has ended."""
         began_at = outcome.first_token_at
@@ -92,7 +109,7 @@ class Accountant:
         self._compare(expectation)
         accounting = self._account(expectation, outcome)
         self._teach(expectation, outcome)
-        expectation.rivals = ()
+        expectation.rivals = []
         return accounting
 
     def forget_salt(self, salt: str) -> None:
@@ -100,12 +117,12 @@ class Accountant:
         self._flying.pop(salt, None)
         self._lineages.forget_salt(salt)
 
-    def _rivals(self, salt: str, keys: PageKeys) -> tuple[tuple[Expectation, int], ...]:
+    def _rivals(self, salt: str, keys: PageKeys) -> list[tuple[Expectation, int]]:
         """The latest requests under way that compute the same pages, and how many of them."""
         latest = list(self._flying[salt])[-_MOST_RIVALS:]
         flying = [other for other in latest if not other.computed]
         shared = [(other, keys.shared(other.keys)) for other in flying]
-        return tuple([(other, pages) for other, pages in shared if pages])
+        return [(other, pages) for other, pages in shared if pages]
 
     def _landed(self, expectation: Expectation) -> None:
         salt = expectation.prompt.salt
@@ -155,6 +172,7 @@ class Accountant:
             late=late,
             lost_races=expectation.lost_races,
             tiers_skipped=bool(outcome.tiers_skipped),
+            events_heard=outcome.events_heard,
         )
 
     def _teach(self, expectation: Expectation, outcome: Outcome) -> None:
@@ -188,6 +206,18 @@ class Accountant:
             self._index.tiered(keys, salt=prompt.salt, at=outcome.ended_at)
         if expectation.learnt is not None and output:
             self._lineages.answered(expectation.learnt, output.tobytes())
+
+
+def _be_a_rival(expectation: Expectation) -> None:
+    """To those who compute the same on this replica: it may be ready before they are.
+
+    Of two that compute the same, the one whose first token comes last did it again, be it the one
+    that was sent first.
+    """
+    for rival, pages in expectation.rivals:
+        here = rival.prompt.replica == expectation.prompt.replica
+        if here and len(rival.rivals) < 2 * _MOST_RIVALS:
+            rival.rivals.append((expectation, pages))
 
 
 def _lineage(prompt: SentPrompt) -> LineageKey:

@@ -63,7 +63,9 @@ class Evidence(NamedTuple):
 
     `match` is what the index said when the request was sent, and `late` what it says now, asked
     for only where something is missing. `lost_races` has the replicas and pages of requests that
-    were computing the same when it was sent, and had it ready by its first token.
+    were computing the same at the same time, and had it ready by its first token. `events_heard` is
+    whether any KV event came since it was sent: those before it have then come, or are known to be
+    lost.
     """
 
     tokens: int
@@ -76,6 +78,7 @@ class Evidence(NamedTuple):
     late: Match | None = None
     lost_races: Sequence[tuple[str, int]] = ()
     tiers_skipped: bool = False
+    events_heard: bool = True
 
     @property
     def limit(self) -> int:
@@ -168,14 +171,13 @@ def _missing(rules: EngineRules) -> Cause:
 
 def _while_waiting(evidence: Evidence) -> Cause:
     """Why KV that was there when the request was sent wasn't re-used."""
-    if evidence.late is None:
-        return Cause.UNEXPLAINED
-    now = evidence.late.replicas.get(evidence.replica, ReplicaMatch())
+    late = evidence.late or Match()
+    now = late.replicas.get(evidence.replica, ReplicaMatch())
     if _since(now.evidence_lost_at, evidence.sent_at):
         return Cause.EVENTS_LOST
     cleared = _since(now.last_cleared_at, evidence.sent_at)
     if not cleared and not _since(now.last_removed_at, evidence.sent_at):
-        return Cause.UNEXPLAINED
+        return Cause.UNEXPLAINED if evidence.events_heard else Cause.EVENTS_LOST
     return _not_loaded(evidence, evidence.cached) or (Cause.CLEARED if cleared else Cause.POOL)
 
 
@@ -244,6 +246,12 @@ def gaps(start: int, stop: int, taken: Iterable[Loss], cause: Cause) -> list[Los
     losses.append(Loss(start, stop, cause))
     # What is taken may reach beyond.
     return [loss for loss in losses if loss.tokens > 0]
+
+
+def is_contradicted(now: ReplicaMatch, sent_at: float) -> bool:
+    """Whether it has turned out that what was resident when a request was sent didn't stay."""
+    times = (now.evidence_lost_at, now.last_cleared_at, now.last_removed_at)
+    return now.resident is None or any(_since(at, sent_at) for at in times)
 
 
 def _since(at: float | None, when: float) -> bool:

@@ -1,7 +1,7 @@
 """What goes into the accountant and what it hands out while a request is under way."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cache.accounting_losses import EngineRules
@@ -61,7 +61,8 @@ class Outcome:
     """What became of a request; what the engine did not say is None.
 
     `completed` is whether the whole answer came. `failed` tells an error from a client that left.
-    `tiers_skipped` is whether the engine did not ask the tiers for this request.
+    `tiers_skipped` is whether the engine did not ask the tiers for this request. `events_heard` is
+    whether any KV event came from the replica since the request was sent.
     """
 
     cached_tokens: int | None
@@ -73,6 +74,7 @@ class Outcome:
     first_token_at: float | None = None
     tiers_skipped: bool | None = None
     failed: bool = False
+    events_heard: bool = True
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -80,8 +82,8 @@ class Expectation:
     """What was known of a prompt when it was sent; handed back when its answer comes.
 
     `ideal_tokens` and `predicted_tokens` are as in `Accounting`, before the engine has spoken.
-    `rivals` were computing so many of its pages when it was sent; `lost_races` are the replicas and
-    pages of those that were ready by its own first token.
+    `rivals` compute so many of its pages at the same time; `lost_races` are the replicas and pages
+    of those that were ready by its own first token.
     """
 
     prompt: SentPrompt
@@ -92,7 +94,7 @@ class Expectation:
     recollection: Recollection
     ideal_tokens: int
     predicted_tokens: int | None
-    rivals: "tuple[tuple[Expectation, int], ...]" = ()
+    rivals: "list[tuple[Expectation, int]]" = field(default_factory=list)
     lost_races: tuple[tuple[str, int], ...] = ()
     learnt: EarlierPrompt | None = None
     computed: bool = False

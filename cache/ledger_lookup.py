@@ -13,8 +13,18 @@ _COLUMNS = tuple(field.name for field in fields(LedgerRow))
 
 def find_row(connection: sa.Connection, request_id: str) -> LedgerRow | None:
     """The row of a request; None where there is none, or none any more."""
-    columns = (ledger.c[name] for name in _COLUMNS)
-    statement = sa.select(*columns).where(ledger.c.request_id == request_id)
+    return _row(connection, _SELECT.where(ledger.c.request_id == request_id))
+
+
+def find_last_row(connection: sa.Connection) -> LedgerRow | None:
+    """The row of the request that ended last; None where the ledger is empty."""
+    return _row(connection, _SELECT.order_by(ledger.c.at.desc()).limit(1))
+
+
+_SELECT = sa.select(*(ledger.c[name] for name in _COLUMNS))
+
+
+def _row(connection: sa.Connection, statement: sa.Select[Any]) -> LedgerRow | None:
     found = connection.execute(statement).mappings().one_or_none()
     if found is None:
         return None

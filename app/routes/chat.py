@@ -86,6 +86,7 @@ class _Answer(Response):
             self._services.metrics.in_flight.dec()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {"x-request-id": self._account.request_id}
         try:
             if self._body.stream:
                 await self._stream(send)
@@ -93,9 +94,8 @@ class _Answer(Response):
             answer = await complete(self._services, self._account)
         except EngineError as error:
             status = problem_of(error).status
-            await JSONResponse(error_body(error), status)(scope, receive, send)
+            await JSONResponse(error_body(error), status, headers)(scope, receive, send)
             return
-        headers = {"x-request-id": self._account.request_id}
         content = orjson.dumps(answer)
         response = Response(content, headers=headers, media_type="application/json")
         await response(scope, receive, send)

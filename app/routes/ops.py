@@ -31,6 +31,8 @@ async def readyz(request: Request) -> JSONResponse:
         reason = services.replica.problem or str(error)
         return JSONResponse({"status": "not ready", "reasons": [reason]}, 503)
     await services.counters.look_if_older(_FRESH_S)
+    if services.tier_watch is not None:
+        await services.tier_watch.look_if_older(_FRESH_S)
     reasons = degradations(services, view)
     speed = services.speed.speed
     return JSONResponse(

@@ -43,6 +43,8 @@ def _adapter(adapter: AdapterStatus, *, url: str) -> Check:
     if adapter.reason == PROOF_REASON:
         found = "left switched off by a `foreword doctor --prove` that was killed"
         return problem(name, found, switch_on_advice(adapter.name, url=url))
+    if why.startswith("break-even"):
+        return note(name, f"switched off by the gateway ({why}); it is tried again by itself")
     return note(name, f"switched off: {why}", switch_on_advice(adapter.name, url=url))
 
 

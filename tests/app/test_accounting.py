@@ -117,6 +117,21 @@ def asker(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         yield made
 
 
+def test_a_request_that_the_engine_failed_is_explained_by_the_id_in_its_header(
+    asker: Asker,
+) -> None:
+    asker.fault(kind="error", status=500)
+    body = {"model": "default", "messages": [{"role": "user", "content": FERRY}]}
+    answer = httpx.post(f"{asker.url}/v1/chat/completions", json=body, trust_env=False)
+    assert answer.status_code == 502
+    request_id = answer.headers["x-request-id"]
+    deadline = time.monotonic() + 10
+    while (told := asker.explain(request_id)).status_code == 404:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert told.json()["status"] == "error"
+
+
 def test_the_same_question_again_is_a_hit_and_nothing_is_lost(asker: Asker) -> None:
     first = asker.ask(FERRY * 6)
     assert first["verdict"] in ("cold", "hit")  # the scaffold may have been there
@@ -377,6 +392,12 @@ def test_messages_that_the_engine_renders_are_unknown(asker: Asker) -> None:
     block = asker.ask("", messages=odd)
     assert block["ideal_tokens"] is None
     assert (block["verdict"], block["cause"]) == ("unknown", "no_token_ids")
+
+
+def test_the_last_request_can_be_explained_without_its_id(asker: Asker) -> None:
+    block = asker.ask("Which request was the last one?")
+    told = asker.explain("last").json()
+    assert told["request_id"] == block["request_id"]
 
 
 def test_without_accounting_there_is_no_verdict(tokenizer_folder: Path, tmp_path: Path) -> None:

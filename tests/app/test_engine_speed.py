@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import anyio.lowlevel
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from app.engine import EngineClient
 from app.engine_speed import EngineSpeed
@@ -60,9 +61,7 @@ async def test_an_engine_that_is_away_is_not_an_error() -> None:
     assert speed.speed is None
 
 
-async def test_a_server_that_is_no_sglang_is_told_once(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_a_server_that_is_no_sglang_is_told_once() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
@@ -74,10 +73,11 @@ async def test_a_server_that_is_no_sglang_is_told_once(
     client = EngineClient(
         Upstream(f"http://127.0.0.1:{port}", timeouts=TIMEOUTS, max_connections=1)
     )
-    speed = EngineSpeed(client)
-    for _ in range(3):
-        await speed.advance()
+    with capture_logs() as logged:
+        speed = EngineSpeed(client)
+        for _ in range(3):
+            await speed.advance()
     assert speed.loads is None
-    assert capsys.readouterr().out.count("engine_loads_unreadable") == 1
+    assert [line["event"] for line in logged].count("engine_loads_unreadable") == 1
     server.close()
     await server.wait_closed()

@@ -99,6 +99,13 @@ def test_an_engine_that_honours_salts_is_proven(tokenizer_folder: Path, page_siz
         assert tried(simulator.url) == Isolation(verdict=PROVEN)
 
 
+def test_an_engine_with_priorities_is_proven_by_requests_that_may_wait(
+    tokenizer_folder: Path,
+) -> None:
+    with simulated(tokenizer_folder, priority_scheduling=True) as simulator:
+        assert tried(simulator.url).verdict is PROVEN
+
+
 def test_an_engine_without_a_cache_report_is_proven_too(tokenizer_folder: Path) -> None:
     with simulated(tokenizer_folder, cache_report=False) as simulator:
         assert tried(simulator.url).verdict is PROVEN

@@ -1,5 +1,7 @@
 """What the gateway makes of the tier server's word about itself."""
 
+import time
+
 import pytest
 
 from app.tier_client import TierClient
@@ -26,6 +28,13 @@ async def test_a_tier_server_that_is_away_is_told() -> None:
     assert watch.keeps_all is False
 
 
+async def test_the_size_of_a_chunk_stays_known_while_the_tier_server_is_away() -> None:
+    watch = await look(TierServer())
+    await watch.look()
+    assert watch.status is None
+    assert watch.chunk_tokens == 64
+
+
 async def test_failing_and_damaged_tiers_are_told_by_name() -> None:
     server = TierServer(
         adapters=[
@@ -36,6 +45,36 @@ async def test_failing_and_damaged_tiers_are_told_by_name() -> None:
     told = " ".join((await look(server)).reasons)
     assert "ssd gave back 2 chunks" in told
     assert "redis fails and is skipped for a while: connection refused" in told
+
+
+async def test_a_tier_that_an_operator_switched_off_is_told_and_break_evens_is_left_to_it() -> None:
+    server = TierServer(
+        adapters=[
+            adapter("ssd", state="off", reason="the disk is being replaced"),
+            adapter("redis", state="off", reason="break-even: 900 tokens/s"),
+        ]
+    )
+    assert (await look(server)).reasons == [
+        "the tier ssd is switched off: the disk is being replaced"
+    ]
+
+
+async def test_a_probe_looks_again_only_when_the_last_look_is_old_and_never_waits_long() -> None:
+    server = TierServer(adapters=[adapter("ssd")])
+    with running_tier_server(server):
+        client = TierClient(server.url, timeout_s=5.0)
+        watch = TierWatch(client)
+        await watch.look_if_older(60)
+        server.adapters[0]["state"] = "failing"
+        await watch.look_if_older(60)
+        assert watch.reasons == []
+        await watch.look_if_older(0)
+        assert "ssd fails" in watch.reasons[0]
+        server.delay_s = 3.0
+        began = time.monotonic()
+        await watch.look_if_older(0)
+        assert time.monotonic() - began < 2.0
+        client.close()
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ class TierServer:
     asked: list[str] = field(default_factory=list)
 
     def status(self, _: Request) -> Response:
+        time.sleep(self.delay_s)
         told = {"adapters": self.adapters, "evictions": _STATUS["evictions"] | self.evictions}
         return JSONResponse(_STATUS | told)
 

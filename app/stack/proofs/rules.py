@@ -63,6 +63,7 @@ class Trial:
     Attributes:
         served: tokens of `same` by tier; None where that isn't known.
         stored_bytes: of one chunk as it lies in the tier; None where that isn't known.
+        ram_bytes: of one chunk as the engine has it; None likewise.
         load_s: seconds that one chunk's load took; None likewise.
     """
 
@@ -74,6 +75,7 @@ class Trial:
     same: ProbeAnswer
     served: Mapping[Tier, int] | None = None
     stored_bytes: int | None = None
+    ram_bytes: int | None = None
     load_s: float | None = None
 
     @property
@@ -159,7 +161,8 @@ def lossless(trial: Trial, *, serde: str | None) -> Check | None:
         found = f"{serde}: {_costs(trial)}logprob drift {off:.2g}, {text} greedy answer"
         return ok(name, found)
     if off <= TOLERANCE and same_text:
-        return ok(name, f"the cold run's answer, logprobs within {off:.1g}")
+        equal = f"within {off:.1g}" if off else "equal"
+        return ok(name, f"the cold run's answer, logprobs {equal}")
     if off <= LARGEST_ROUNDING:
         return note(name, f"logprobs differ by {off:.2g} from the cold run's (rounding)")
     return problem(
@@ -172,7 +175,8 @@ def lossless(trial: Trial, *, serde: str | None) -> Check | None:
 def _costs(trial: Trial) -> str:
     parts = []
     if trial.stored_bytes is not None:
-        parts.append(f"{trial.stored_bytes:,} bytes a chunk of {trial.size.chunk_tokens} tokens, ")
+        whole = "" if trial.ram_bytes is None else f" ({trial.ram_bytes:,} in RAM)"
+        parts.append(f"{trial.stored_bytes:,} bytes a chunk{whole}, ")
     if trial.load_s is not None:
         parts.append(f"{trial.load_s * 1000:.2g} ms to load one, ")
     return "".join(parts)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from app.engine import EngineClient, EngineInfo
 from app.errors import GatewayError
-from app.probes import random_prompt
 from app.stack.check import Check, note, problem
 from app.stack.proofs import rules
 from app.stack.proofs.rig import ProofRig
 from app.stack.proofs.rules import Size, Trial
+from app.stack.proofs.trials import Made, gpu_trial, trial_below
 from app.stack.tier_checks import PROOF_REASON
 from app.tier_client import TierClient
 from app.upstream import Timeouts, Upstream
@@ -104,7 +104,7 @@ async def _prove_all(rig: ProofRig, info: EngineInfo, tell: Tell) -> None:
     if size is None:
         tell(note("proofs", f"not made: the engine has no room for a chunk ({room} tokens)"))
         return
-    await _gpu(rig, size, tell)
+    _tell_trial((await gpu_trial(rig, size)).trial, None, tell)
     if status is None:
         if info.tiers:
             found = "not proven: the tier server's address isn't known"
@@ -124,26 +124,11 @@ async def _switched_on_again(rig: ProofRig, status: TierStatus, tell: Tell) -> T
     return await rig.tiers.status() if left_off else status
 
 
-async def _gpu(rig: ProofRig, size: Size, tell: Tell) -> None:
-    ids = await random_prompt(rig.engine, size.tokens)
-    salt = rig.salt()
-    trial = Trial(
-        tier=Tier.GPU,
-        size=size,
-        cold=await rig.ask(ids, salt=salt),
-        same=await rig.ask(ids, salt=salt),
-        other=await rig.ask(ids, salt=rig.salt()),
-        unsalted=await rig.ask(ids, salt=None),
-    )
-    _tell_trial(trial, None, tell)
-
-
 async def _below(rig: ProofRig, size: Size, status: TierStatus, tell: Tell) -> None:
     """RAM, then each adapter; then what had just been served is destroyed."""
     assert rig.tiers is not None
     serdes = rules.parse_serdes(await rig.tiers.configuration())
-    proven: tuple[Trial, list[int], str] | None = None
-    proven = await _tier(rig, size, None, None, status, tell) or proven
+    proven = await _tier(rig, size, None, None, status, tell)
     for number, adapter in enumerate(status.adapters):
         serde = serdes[number] if number < len(serdes) else None
         proven = await _tier(rig, size, adapter, serde, status, tell) or proven
@@ -151,10 +136,10 @@ async def _below(rig: ProofRig, size: Size, status: TierStatus, tell: Tell) -> N
         if all(each.tier is not tier for each in status.adapters):
             tell(note(f"isolation {tier}", "there is no such tier here"))
     if proven is not None:
-        trial, ids, salt = proven
-        await rig.destroy(salt)
+        await rig.destroy(proven.salt)
         await rig.forget(ram=False)
-        tell(rules.destroyed(trial, await rig.ask(ids, salt=salt)))
+        after = await rig.ask(proven.ids, salt=proven.salt)
+        tell(rules.destroyed(proven.trial, after))
 
 
 async def _tier(
@@ -164,8 +149,8 @@ async def _tier(
     serde: str | None,
     status: TierStatus,
     tell: Tell,
-) -> tuple[Trial, list[int], str] | None:
-    """One tier's lines; the trial with its ids and salt if all came back.
+) -> Made | None:
+    """One tier's lines; its trial, if all came back.
 
     Args:
         adapter: None is RAM.
@@ -178,70 +163,14 @@ async def _tier(
         found = f"not proven: the tier is {adapter.state} ({adapter.reason or 'no reason given'})"
         tell(note(f"isolation {name}", found))
         return None
-    made = await _try(rig, size, adapter, status)
+    made = await trial_below(rig, size, adapter, status)
     for _ in range(_ATTEMPTS - 1):
-        if made[0].is_hit or made[0].leaked is not None:
+        if made.trial.is_hit or made.trial.leaked is not None:
             break
         # One late answer, and the tier rests for a second: that says nothing of isolation.
-        made = await _try(rig, size, adapter, status)
-    _tell_trial(made[0], serde, tell)
-    return made if made[0].is_hit else None
-
-
-async def _try(
-    rig: ProofRig, size: Size, adapter: AdapterStatus | None, status: TierStatus
-) -> tuple[Trial, list[int], str]:
-    """Compute, let it sink to the tier, then ask under other salts before the right one.
-
-    In that order the others can't be served from a tier above, and the last proves that something
-    was there to be had.
-    """
-    assert rig.tiers is not None
-    ids, salt = await random_prompt(rig.engine, size.tokens), rig.salt()
-    before = await rig.tiers.status()
-    cold = await rig.ask(ids, salt=salt)
-    await rig.stored(before, chunks=size.chunks)
-    stored = await rig.tiers.status()
-    await rig.forget(ram=adapter is not None)
-    name = None if adapter is None else adapter.name
-    if name is not None:
-        await rig.is_well(name)
-    async with rig.reading(name, status):
-        other = await rig.ask(ids, salt=rig.salt())
-        unsalted = await rig.ask(ids, salt=None)
-        waiting = await rig.tiers.status()
-        same = await rig.ask(ids, salt=salt)
-        served = await rig.served(same)
-        loaded = await rig.tiers.status()
-    trial = Trial(
-        tier=Tier.RAM if adapter is None else adapter.tier or Tier.RAM,
-        size=size,
-        cold=cold,
-        other=other,
-        unsalted=unsalted,
-        same=same,
-        served=served,
-        stored_bytes=None if name is None else _bytes_a_chunk(before, stored, name),
-        load_s=None if name is None else _seconds_a_chunk(waiting, loaded, name),
-    )
-    return trial, ids, salt
-
-
-def _bytes_a_chunk(before: TierStatus, after: TierStatus, name: str) -> int | None:
-    """As it lies in the adapter; LMCache doesn't count for every kind."""
-    one, two = _adapter(before, name), _adapter(after, name)
-    chunks, used = two.stores.chunks - one.stores.chunks, two.used_bytes - one.used_bytes
-    return used // chunks if chunks > 0 and used > 0 else None
-
-
-def _seconds_a_chunk(before: TierStatus, after: TierStatus, name: str) -> float | None:
-    one, two = _adapter(before, name).loads, _adapter(after, name).loads
-    chunks = two.chunks - one.chunks
-    return (two.seconds - one.seconds) / chunks if chunks > 0 else None
-
-
-def _adapter(status: TierStatus, name: str) -> AdapterStatus:
-    return next(each for each in status.adapters if each.name == name)
+        made = await trial_below(rig, size, adapter, status)
+    _tell_trial(made.trial, serde, tell)
+    return made if made.trial.is_hit else None
 
 
 def _tell_trial(trial: Trial, serde: str | None, tell: Tell) -> None:

@@ -6,6 +6,7 @@ have come from, by what was cleared and switched off.
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,10 @@ FOUND_TOKENS = 3 * CHUNK_TOKENS
 
 @dataclass
 class ProofTier:
-    """What it was asked, and where its adapters stand."""
+    """What it was asked, and where its adapters stand.
+
+    `hold_s` is how long it takes to say where a load came from while an adapter is off.
+    """
 
     url: str = ""
     adapters: dict[str, str | None] = field(default_factory=lambda: {"ssd": None, "redis": None})
@@ -32,6 +36,7 @@ class ProofTier:
     destroyed: list[str] = field(default_factory=list)
     switches: list[tuple[str, bool]] = field(default_factory=list)
     statuses: int = 0
+    hold_s: float = 0.0
 
     def status(self, _: Request) -> Response:
         self.statuses += 1
@@ -67,6 +72,8 @@ class ProofTier:
 
     def load(self, _: Request) -> Response:
         on = [name for name, off in self.adapters.items() if off is None]
+        if len(on) < len(self.adapters):
+            time.sleep(self.hold_s)
         runs = [{"tier": on[0] if self.cleared else "ram", "start": 0, "stop": FOUND_TOKENS}]
         return JSONResponse({"start": 0, "stop": FOUND_TOKENS, "runs": runs})
 

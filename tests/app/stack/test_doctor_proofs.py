@@ -105,10 +105,11 @@ def test_nothing_is_compared_where_nothing_came_back() -> None:
 
 
 def test_a_lossy_serde_is_told_with_its_bytes_and_load_time() -> None:
-    found = rules.lossless(trial(stored_bytes=24_612, load_s=0.0031), serde="fp8")
+    measured = trial(stored_bytes=24_612, ram_bytes=98_304, load_s=0.0031)
+    found = rules.lossless(measured, serde="fp8")
     assert found is not None
     assert found.found == (
-        "fp8: 24,612 bytes a chunk of 64 tokens, 3.1 ms to load one, logprob drift 0, "
+        "fp8: 24,612 bytes a chunk (98,304 in RAM), 3.1 ms to load one, logprob drift 0, "
         "same greedy answer"
     )
 
@@ -277,7 +278,7 @@ def test_a_busy_engine_is_left_alone_unless_forced(model: Path) -> None:
 
 
 def test_ctrl_c_switches_the_adapters_on_again(model: Path) -> None:
-    with simulated(model) as simulator, running_proof_tier(ProofTier()) as tier:
+    with simulated(model) as simulator, running_proof_tier(ProofTier(hold_s=2)) as tier:
         foreword = "from app.cli import main; main()"
         command = [sys.executable, "-c", foreword, "doctor", "--prove", "--format", "json"]
         command += ["--engine-url", simulator.url, "--tiers-url", tier.url]

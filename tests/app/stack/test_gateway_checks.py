@@ -134,7 +134,7 @@ def test_what_could_not_be_compared_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "status"),
-    [(None, Status.OK), ("break-even: slow", Status.NOTE), (PROOF_REASON, Status.PROBLEM)],
+    [(None, Status.OK), ("a new disk", Status.NOTE), (PROOF_REASON, Status.PROBLEM)],
 )
 def test_each_adapter_is_told_and_how_it_is_switched_on(reason: str | None, status: Status) -> None:
     with running_proof_tier(ProofTier(adapters={"ssd": reason})) as tier:
@@ -143,6 +143,14 @@ def test_each_adapter_is_told_and_how_it_is_switched_on(reason: str | None, stat
     assert (check.name, check.status) == ("tier ssd", status)
     if reason is not None:
         assert "http://tier/foreword/adapters/ssd" in (check.advice or "")
+
+
+def test_a_tier_that_break_even_switched_off_comes_back_by_itself() -> None:
+    with running_proof_tier(ProofTier(adapters={"ssd": "break-even: slow"})) as tier:
+        body = httpx.get(f"{tier.url}/foreword/status", trust_env=False).content
+    (check,) = adapters(parse_tier_status(body), url="http://tier")
+    assert (check.status, check.advice) == (Status.NOTE, None)
+    assert "tried again by itself" in check.found
 
 
 @contextmanager
