@@ -7,13 +7,15 @@ STAMP := $(VENV)/.installed
 TEST_ROOT := $(CURDIR)/.foreword
 TEST_ENV := FOREWORD_TEST_CACHE=$(TEST_ROOT)/cache
 
-.PHONY: install up test test-fast lint lock clean help
+.PHONY: install up test test-fast lint lock bench soak clean help
 
 help:
 	@echo "make up         install what is needed and start the whole stack here"
 	@echo "make test       the whole suite, the real engine included"
 	@echo "make test-fast  the tests that start no engine"
 	@echo "make lint       format, lint, types, import contracts, our own templates and Compose file"
+	@echo "make bench      all small benchmarks against their budgets (up to an hour; 4 GB of disk)"
+	@echo "make soak       a million requests through the gateway (hours; it can be taken up again)"
 	@echo "make install    just the Python environment (.venv)"
 	@echo "make lock       make the lock files again (needs uv)"
 	@echo "make clean      remove everything that was made in this clone"
@@ -49,6 +51,14 @@ lint: install
 	$(VENV)/bin/foreword lint prompts/templates
 	$(VENV)/bin/foreword lint --engine-config docker-compose.yml --engine-config deploy/compose/lmcache.yaml
 	$(VENV)/bin/foreword lock --check
+
+# Both write their results to bench/results, and fail where a budget or a check does.
+bench: install
+	$(VENV)/bin/python -m bench.micro.suite $(BENCH_ARGS)
+
+# Five to eight hours on two cores. Interrupt it once to stop it with a result; `make soak` goes on.
+soak: install
+	$(VENV)/bin/python -m bench.soak --folder $(TEST_ROOT)/soak $(SOAK_ARGS)
 
 lock:
 	deploy/engine/lock.sh

@@ -7,6 +7,7 @@ salts are not (LMCache uses them as metric labels).
 import hmac
 import os
 import secrets
+import sys
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -37,7 +38,9 @@ class Salts:
         Each collection has a salt of its own, so that its KV can be destroyed alone.
         """
         whose = [tenant, self.epoch(tenant), collection_id]
-        return hmac.digest(self._secret, orjson.dumps(whose), sha256).hex()[:_SALT_CHARACTERS]
+        salt = hmac.digest(self._secret, orjson.dumps(whose), sha256).hex()[:_SALT_CHARACTERS]
+        # One object for each salt: what is remembered of thousands of prompts refers to it.
+        return sys.intern(salt)
 
     def epoch(self, tenant: str) -> int:
         """How often the tenant's KV was deleted."""

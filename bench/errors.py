@@ -3,11 +3,12 @@
 ```
 BenchError
 ├── GatewayAnswerError          (url, problem)
-└── SimulatorError
-    ├── SimulatorConfigError    (field, problem)
-    ├── ModelFolderError        (path, missing)
-    ├── SimulatorStartError     (address, problem)
-    └── EvictionError           (asked_tokens, evictable_tokens)
+├── SimulatorError
+│   ├── SimulatorConfigError    (field, problem)
+│   ├── ModelFolderError        (path, missing)
+│   ├── SimulatorStartError     (address, problem)
+│   └── EvictionError           (asked_tokens, evictable_tokens)
+└── SoakError                   (what, problem)
 ```
 """
 
@@ -86,3 +87,15 @@ class EvictionError(SimulatorError):
             f"{self.asked_tokens} tokens were to be evicted, but only {self.evictable_tokens} "
             "are not locked; unlock nodes first or ask for less"
         )
+
+
+class SoakError(BenchError):
+    """A soak could not be begun, or could not go on."""
+
+    def __init__(self, what: str, problem: str) -> None:
+        super().__init__(what, problem)
+        self.what = what
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.problem}"

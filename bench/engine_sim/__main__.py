@@ -46,6 +46,9 @@ _CLOCK = ClockConfig()
 @click.option("--kv-events-endpoint", default=None, help="Publish KV events here.")
 @click.option("--kv-events-replay-endpoint", default=None)
 @click.option("--kv-events-topic", default="")
+@click.option(
+    "--kv-events-buffer-steps", default=10_000, help="Batches of events that can be replayed."
+)
 @click.option("--prefill-tokens-per-s", default=_CLOCK.prefill_tokens_per_s)
 @click.option("--decode-step-s", default=_CLOCK.decode_step_s)
 @click.option("--eos-every-tokens", type=int, default=None, help="Mean length of an answer.")
@@ -69,6 +72,7 @@ def main(
     kv_events_endpoint: str | None,
     kv_events_replay_endpoint: str | None,
     kv_events_topic: str,
+    kv_events_buffer_steps: int,
     prefill_tokens_per_s: float,
     decode_step_s: float,
     eos_every_tokens: int | None,
@@ -83,6 +87,7 @@ def main(
         endpoint=kv_events_endpoint,
         replay_endpoint=kv_events_replay_endpoint,
         topic=kv_events_topic,
+        buffer_steps=kv_events_buffer_steps,
     )
     try:
         config = SimulatorConfig(

@@ -16,7 +16,7 @@ _PLAN: tuple[tuple[int, Order], ...] = (
     (409, {"kind": "drop", "after_chunks": 2}),
     (1_013, {"kind": "drop", "after_chunks": 0}),
     (251, {"kind": "lose_events", "times": 3}),
-    (4_999, {"kind": "lose_events", "times": _LOST_FOR_GOOD}),
+    (3_607, {"kind": "lose_events", "times": _LOST_FOR_GOOD}),
 )
 
 

@@ -9,28 +9,35 @@ from bench.soak.samples import Sample
 
 MOST_GROWTH = 0.01
 FEWEST_SAMPLES = 8
+FILLING = 0.05
 RULE = (
     "Flat: over the last half of the requests of the gateway's longest life, the resident memory "
     "grows by less than 1 % (Theil-Sen slope over the samples, times the requests), no more file "
     "descriptors or threads are open at the end than at that half's beginning, and no request is "
     "in flight whenever nothing was asked. Not judged with fewer than 8 samples in that half, or "
-    "where the prefix index had not reached its bound by then: what is still filling up must grow."
+    "where the prefix index grew by more than 5 % in it: what is still filling up must grow."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Attributes:
-    flat: None: not judged, for the reason in `problems`.
-    growth: of resident memory over the last half, as a share of its median there.
-    bytes_per_request: the slope; with the 5th and 95th percentile of slopes between halves'
-        samples, a rough measure of how sure it is.
+    """What the rule says.
+
+    Attributes:
+        flat: None: not judged, for the reason in `problems`.
+        growth: of resident memory over the last half, as a share of its median there.
+        bytes_per_request: the slope there.
+        slope_range: the 5th and 95th percentile of slopes between two samples: a rough measure of
+            how sure the slope is.
+        late_bytes_per_request: the slope over the last quarter: less than over the half where
+            what grew was only filling up.
     """
 
     flat: bool | None
     growth: float | None
     bytes_per_request: float | None
     slope_range: tuple[float, float] | None
+    late_bytes_per_request: float | None
     problems: tuple[str, ...]
 
     def after_million(self) -> float | None:
@@ -39,29 +46,30 @@ class Judgement:
         return None if slope is None else slope * 1e6 / 2**20
 
 
-def judge(samples: Sequence[Sample], *, max_pages: int) -> Judgement:
+def judge(samples: Sequence[Sample]) -> Judgement:
     """Judge one soak; see RULE."""
     life = longest_life(samples)
     half = [s for s in life if s.requests >= life[-1].requests / 2] if life else []
     if len(half) < FEWEST_SAMPLES:
         found = f"{len(half)} samples in the last half; {FEWEST_SAMPLES} are needed"
         return _judged(None, (found,))
-    slope, low, high = theil_sen(
-        [s.requests for s in half], [float(s.rss_kb) * 1024 for s in half]
-    )
+    slope, low, high = _slope(half)
+    late, _, _ = _slope(half[len(half) // 2 :])
     asked = half[-1].requests - half[0].requests
     growth = slope * asked / (statistics.median(s.rss_kb for s in half) * 1024)
-    full = half[0].index_pages >= 0.9 * max_pages
     problems = tuple(_problems(half, growth))
-    if not full:
-        filling = f"the prefix index held {half[0].index_pages:,.0f} of {max_pages:,} pages"
-        problems = (f"{filling} when the last half began", *problems)
-    flat = not problems if full else None
+    first, last = half[0].index_pages, half[-1].index_pages
+    filling = last > first * (1 + FILLING)
+    if filling:
+        filled = f"the prefix index still went from {first:,.0f} to {last:,.0f} pages"
+        problems = (filled, *problems)
+    flat = None if filling else not problems
     return Judgement(
         flat=flat,
         growth=growth,
         bytes_per_request=slope,
         slope_range=(low, high),
+        late_bytes_per_request=late,
         problems=problems,
     )
 
@@ -87,6 +95,11 @@ def theil_sen(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float, f
     return statistics.median(slopes), slopes[edge], slopes[-1 - edge]
 
 
+def _slope(samples: Sequence[Sample]) -> tuple[float, float, float]:
+    """Bytes a request."""
+    return theil_sen([s.requests for s in samples], [s.rss_kb * 1024.0 for s in samples])
+
+
 _COUNTS: dict[str, Callable[[Sample], float]] = {
     "file descriptors": lambda sample: sample.descriptors,
     "threads": lambda sample: sample.threads,
@@ -109,5 +122,10 @@ def _problems(half: Sequence[Sample], growth: float) -> list[str]:
 
 def _judged(flat: bool | None, problems: tuple[str, ...]) -> Judgement:
     return Judgement(
-        flat=flat, growth=None, bytes_per_request=None, slope_range=None, problems=problems
+        flat=flat,
+        growth=None,
+        bytes_per_request=None,
+        slope_range=None,
+        late_bytes_per_request=None,
+        problems=problems,
     )

@@ -1,4 +1,4 @@
-"""A small model folder of its own, so that a soak needs no download: a byte-level BPE and ChatML."""
+"""A small model folder, so that a soak needs no download: a byte-level BPE and ChatML."""
 
 import json
 import random

@@ -61,13 +61,14 @@ def read_samples(file: Path) -> list[Sample]:
     samples = []
     for line in file.read_bytes().splitlines():
         try:
-            samples.append(_sample(orjson.loads(line)))
+            samples.append(sample_of(orjson.loads(line)))
         except orjson.JSONDecodeError:
             break
     return samples
 
 
-def _sample(fields: dict[str, object]) -> Sample:
+def sample_of(fields: dict[str, object]) -> Sample:
+    """A sample from its JSON object."""
     for name in ("ttft_ms", "e2e_ms", "added_ms"):
         pair = fields[name]
         assert isinstance(pair, list)

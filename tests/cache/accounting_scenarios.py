@@ -178,7 +178,7 @@ def concurrent(world: World) -> Case:
     world.schedule(two)
     world.begin(one)
     world.begin(two)
-    racing = _shared_pages(world, one, two)
+    racing = shared_pages(world, one, two)
     world.end(one)
     settled = world.end(two)
     return case(settled, Cause.CONCURRENT, engine=racing)
@@ -205,7 +205,7 @@ def other_salt(world: World) -> Case:
     other = world.ask(DOCQA, values, salt="salt-b")
     settled = world.ask(DOCQA, asked(world, docs))
     return case(
-        settled, Cause.OTHER_SALT, isolated=_shared_pages(world, other.flight, settled.flight)
+        settled, Cause.OTHER_SALT, isolated=shared_pages(world, other.flight, settled.flight)
     )
 
 
@@ -408,7 +408,7 @@ def _edited(world: World, said: list[Message]) -> list[Message]:
             return [message("user", world.words(20)), message("assistant", "Ok."), *said[4:]]
 
 
-def _shared_pages(world: World, one: Flight, two: Flight) -> int:
+def shared_pages(world: World, one: Flight, two: Flight) -> int:
     length = 0
     for ours, theirs in zip(one.ids, two.ids, strict=False):
         if ours != theirs:

@@ -193,6 +193,7 @@ class World:
         completed: bool = True,
         failed: bool = False,
         events: bool = True,
+        heard: bool = True,
     ) -> Settled:
         """The last token, or the end without one."""
         if output is None:
@@ -218,6 +219,7 @@ class World:
                 completed=completed,
                 failed=failed,
                 tiers_skipped=self.tier_is_down if self.tier is not None else None,
+                events_heard=heard,
             ),
         )
         return Settled(flight=flight, accounting=accounting)

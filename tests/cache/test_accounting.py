@@ -14,7 +14,14 @@ from cache.naive_index import NaiveIndex
 from cache.prefix_index import PrefixIndex
 from cache.verdicts import Accounting, Verdict
 from prompts import PromptDocument, PromptTokenizer, load_tokenizer
-from tests.cache.accounting_scenarios import CHAT, DOCQA, SHORT, asked, documents
+from tests.cache.accounting_scenarios import (
+    CHAT,
+    DOCQA,
+    SHORT,
+    asked,
+    documents,
+    shared_pages,
+)
 from tests.cache.accounting_world import Flight, Settled, World, message
 from tests.tokenizer_folders import CHATML_TOOLS, write_tokenizer
 
@@ -135,13 +142,29 @@ def test_requests_that_share_nothing_at_the_same_time_lose_nothing(new_world: Wo
     assert all(not world.end(flight).accounting.lost for flight in (one, two))
 
 
-def test_what_a_later_request_computes_first_was_not_to_be_had(new_world: WorldMaker) -> None:
+def test_of_two_at_once_the_one_that_begins_last_did_it_again(new_world: WorldMaker) -> None:
+    """Be it the one that was sent first: answers overtake each other."""
     world = new_world()
     docs = documents(world)
     one = world.schedule(world.send(DOCQA, asked(world, docs)))
     two = world.schedule(world.send(DOCQA, asked(world, docs)))
     world.begin(two)
     assert world.end(two).accounting.verdict is Verdict.COLD
+    world.begin(one)
+    again = world.end(one)
+    assert again.accounting.causes == {Verdict.ENGINE: Cause.CONCURRENT}
+    assert again.accounting.lost == {Verdict.ENGINE: shared_pages(world, two, one)}
+
+
+def test_what_a_later_request_computes_on_another_replica_is_no_loss(
+    new_world: WorldMaker,
+) -> None:
+    world = new_world()
+    docs = documents(world)
+    one = world.schedule(world.send(DOCQA, asked(world, docs)))
+    two = world.schedule(world.send(DOCQA, asked(world, docs), replica="r1"))
+    world.begin(two)
+    world.end(two)
     world.begin(one)
     assert world.end(one).accounting.verdict is Verdict.COLD
 
@@ -154,6 +177,32 @@ def test_lost_events_alone_are_no_loss(new_world: WorldMaker) -> None:
     settled = world.ask(DOCQA, asked(world, docs))
     assert settled.accounting.verdict is Verdict.HIT
     assert not settled.accounting.lost
+
+
+def test_before_any_event_has_come_nobody_knows_what_became_of_it(new_world: WorldMaker) -> None:
+    """Whether the engine still had it is told by its events, which may be late or lost."""
+    for heard, verdict in ((True, Verdict.ENGINE), (False, Verdict.UNKNOWN)):
+        world = new_world()
+        docs = documents(world)
+        world.ask(DOCQA, asked(world, docs))
+        flight = world.send(DOCQA, asked(world, docs))
+        world.begin(world.schedule(flight, at_most=world.page))
+        assert world.accountant.awaits_events(flight.expectation, flight.cached)
+        settled = world.end(flight, heard=heard)
+        assert settled.accounting.verdict is verdict
+
+
+def test_only_what_may_still_come_is_waited_for(new_world: WorldMaker) -> None:
+    world = new_world()
+    docs = documents(world)
+    world.ask(DOCQA, asked(world, docs))
+    flight = world.send(DOCQA, asked(world, docs))
+    assert not world.accountant.awaits_events(flight.expectation, flight.expectation.ideal_tokens)
+    assert world.accountant.awaits_events(flight.expectation, 0)
+    world.evict()
+    assert not world.accountant.awaits_events(flight.expectation, 0)
+    known = world.send(DOCQA, asked(world, docs))
+    assert not world.accountant.awaits_events(known.expectation, 0)
 
 
 def test_after_lost_events_what_is_stored_anew_is_known_again(new_world: WorldMaker) -> None:

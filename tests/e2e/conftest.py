@@ -13,6 +13,8 @@ from pathlib import Path
 import openai
 import pytest
 
+from tests.e2e.tier_stack import TierStack, running_tier_stack
+
 ROOT = Path(__file__).parent.parent.parent
 _START_S = 900.0
 _STOP_S = 90.0
@@ -67,6 +69,16 @@ def sdk(user_stack: UserStack) -> Iterator[openai.OpenAI]:
     """The unmodified OpenAI SDK."""
     with openai.OpenAI(base_url=f"{user_stack.url}/v1", api_key="unused", max_retries=0) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def tier_stack(
+    engine_cache: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TierStack]:
+    """The tiny model with small tiers and a gateway; leave it with all parts in use."""
+    home = tmp_path_factory.mktemp("tiers")
+    with running_tier_stack(home, engine_cache, tiny_model) as stack:
+        yield stack
 
 
 def _read_until_ready(process: "subprocess.Popen[str]") -> str:

@@ -6,16 +6,13 @@ the engine's pool holds, so that a few dozen prompts fill first the one and then
 
 import json
 import os
-import secrets
 import signal
 import sqlite3
-import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,63 +23,18 @@ from app.stack.backoff import RestartPolicy
 from app.stack.running import RunningStack
 from app.stack.settings import EngineOptions, StackSettings
 from app.stack.stack import start_stack
+from app.stack.stack_file import read_stack_file
 from cache.engine_metrics import CacheSource, parse_engine_metrics
 from cache.tiers import RedisTier, TierSettings
 from tests.deploy.guard.real import Process, free_port
 from tests.deploy.guard.slow_link import SlowLink
+from tests.e2e.replies import Reply, Tokens, new_prompt
 
 PAGE_TOKENS, CHUNK_TOKENS = 16, 64
 POOL_TOKENS = 6_000
 RAM_GB = 0.125  # 256 chunks of the tiny model
 RAM_TOKENS = 16_384
-TOLERANCE = 1e-3
-FLUSH_S = 1.0
-TIERS = ("gpu", "ram", "ssd", "redis")
-WORDS = (
-    "ferry island harbour lighthouse ticket dog morning winter crossing luggage bicycle captain "
-    "timetable storm bridge child evening price return window"
-).split()
-
-Tokens = Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What a client got: an answer, or the code of an error. `code` None with no text: no answer
-    at all, because the connection broke."""
-
-    prompt: str
-    ended: float
-    elapsed_s: float
-    text: str | None = None
-    logprobs: tuple[float, ...] = ()
-    block: Mapping[str, Any] = field(default_factory=dict)
-    code: str | None = None
-
-    @property
-    def answered(self) -> bool:
-        return self.text is not None
-
-    @property
-    def request_id(self) -> str:
-        return str(self.block["request_id"])
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the prompt."""
-        return int(self.block["prompt_tokens"])
-
-    @property
-    def served(self) -> Tokens:
-        """Re-used tokens by tier."""
-        return {tier: self.block["cached_by_tier"][tier] for tier in TIERS}
-
-    def is_like(self, cold: "Reply") -> bool:
-        """Whether it says what was said when everything was computed."""
-        if self.text != cold.text or len(self.logprobs) != len(cold.logprobs):
-            return False
-        pairs = zip(self.logprobs, cold.logprobs, strict=True)
-        return max(abs(one - other) for one, other in pairs) < TOLERANCE
+_FILLER_WORDS, _FILLER_TOKENS = 400, 1_100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +69,12 @@ class TierStack:
                 f"{self.url}/v1/chat/completions", json=body, timeout=60, trust_env=False
             )
         except httpx.TransportError:
-            return _reply(prompt, began)
+            return Reply.to(prompt, began)
         made = answer.json()
         if answer.status_code != 200:
-            return _reply(prompt, began, code=made["error"]["code"])
+            return Reply.to(prompt, began, code=made["error"]["code"])
         choice = made["choices"][0]
-        return _reply(
+        return Reply.to(
             prompt,
             began,
             text=choice["message"]["content"],
@@ -132,11 +84,16 @@ class TierStack:
 
     def remembered(self, words: int) -> Reply:
         """The cold answer to a new prompt, once the disk and Redis have it."""
-        self.let_stores_end()
-        reply = self.ask(new_prompt(words))
-        assert reply.answered, reply
-        self.let_stores_end()
+        (reply,) = self.all_remembered(1, words)
         return reply
+
+    def all_remembered(self, prompts: int, words: int) -> list[Reply]:
+        """The same for several."""
+        self.let_stores_end()
+        replies = [self.ask(new_prompt(words)) for _ in range(prompts)]
+        assert all(reply.answered for reply in replies), replies
+        self.let_stores_end()
+        return replies
 
     def let_stores_end(self) -> None:
         """Stores into the disk and Redis are nobody's business but the tier's."""
@@ -151,11 +108,11 @@ class TierStack:
 
     def fill(self, tokens: int) -> None:
         """Other prompts, as many as take so many tokens."""
-        prompts = [new_prompt(FILLER_WORDS) for _ in range(tokens // FILLER_TOKENS + 1)]
+        prompts = [new_prompt(_FILLER_WORDS) for _ in range(tokens // _FILLER_TOKENS + 1)]
         with ThreadPoolExecutor(3) as clients:
             replies = list(clients.map(lambda prompt: self.ask(prompt, max_tokens=1), prompts))
         assert all(reply.answered for reply in replies), replies
-        assert min(reply.tokens for reply in replies) >= FILLER_TOKENS
+        assert min(reply.tokens for reply in replies) >= _FILLER_TOKENS
 
     def flush_engine(self) -> None:
         assert eventually(
@@ -207,12 +164,12 @@ class TierStack:
 
     def is_well(self) -> bool:
         """All parts answer, and the tiers are used."""
-        ready = self.ready()
-        return (
-            ready["status"] in ("ok", "degraded")
-            and not any("tier" in r and "gave back" not in r for r in ready["reasons"])
-            and all(adapter["state"] == "ok" for adapter in self.tier_status()["adapters"])
-        )
+        with suppress(httpx.HTTPError):
+            ready, status = self.ready(), self.tier_status()
+            told = [r for r in ready["reasons"] if "tier" in r and not _is_harmless(r)]
+            used = all(adapter["state"] == "ok" for adapter in status["adapters"])
+            return ready["status"] in ("ok", "degraded") and used and not told
+        return False
 
     def report(self) -> dict[str, Any]:
         answer = httpx.get(f"{self.url}/foreword/report", timeout=30, trust_env=False)
@@ -244,35 +201,24 @@ class TierStack:
         return restarts
 
     def is_back(self, part: str, restarts: int) -> bool:
-        """Whether a killed part runs again and the stack is well."""
-        return self.running.restarts(part) > restarts and self._answers(part) and self.is_well()
-
-    def _answers(self, part: str) -> bool:
-        keeper = part in self.running.pids
-        url = {"tier": self.running.tier_url, "engine": self.running.engine_url}.get(part)
-        if not keeper or url is None:
-            return keeper
-        with suppress(httpx.TransportError):
-            path = "/foreword/status" if part == "tier" else "/ready"
-            return httpx.get(f"{url}{path}", timeout=5).is_success
-        return False
+        """Whether a killed part was started again and all is well."""
+        facts = read_stack_file(self.running.home.stack_file)
+        assert facts is not None
+        process = facts.processes[part]
+        return process.restarts > restarts and process.state == "ready" and self.is_well()
 
     def start_redis(self) -> None:
-        port = str(self.redis_port)
-        self.redis.spawn(["redis-server", "--port", port, "--save", "", "--appendonly", "no"], {})
+        start_redis(self.redis, self.redis_port)
 
 
-FILLER_WORDS, FILLER_TOKENS = 400, 800
+def _is_harmless(reason: str) -> bool:
+    """What stays true of tiers that were damaged once, and of a model that is this small."""
+    return "gave back" in reason or "slower than computing" in reason
 
 
-def _reply(prompt: str, began: float, **found: Any) -> Reply:
-    now = time.monotonic()
-    return Reply(prompt=prompt, ended=now, elapsed_s=now - began, **found)
-
-
-def new_prompt(words: int) -> str:
-    """A text that nobody has sent before."""
-    return " ".join([secrets.token_hex(8), *(secrets.choice(WORDS) for _ in range(words))])
+def start_redis(process: Process, port: int) -> None:
+    """One that keeps nothing on a disk."""
+    process.spawn(["redis-server", "--port", str(port), "--save", "", "--appendonly", "no"], {})
 
 
 def eventually(condition: Callable[[], bool], within_s: float) -> bool:
@@ -285,90 +231,20 @@ def eventually(condition: Callable[[], bool], within_s: float) -> bool:
     return True
 
 
-class Traffic:
-    """A few clients that ask the same prompts over and over, and keep what they got.
-
-    Together the prompts are more than the engine's pool holds, so that each has to come from the
-    tiers, or be computed, every time.
-    """
-
-    def __init__(self, stack: TierStack, cold: Sequence[Reply], *, clients: int = 2) -> None:
-        self.replies: list[Reply] = []
-        self._stack = stack
-        self._cold = {reply.prompt: reply for reply in cold}
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._ask, args=(number,)) for number in range(clients)
-        ]
-
-    def __enter__(self) -> "Traffic":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(90)
-
-    @property
-    def failures(self) -> list[Reply]:
-        return [reply for reply in self.replies if not reply.answered]
-
-    @property
-    def wrong(self) -> list[Reply]:
-        """Answers that differ from the cold ones."""
-        answers = [reply for reply in self.replies if reply.answered]
-        return [reply for reply in answers if not reply.is_like(self._cold[reply.prompt])]
-
-    @property
-    def slowest_s(self) -> float:
-        return max(reply.elapsed_s for reply in self.replies)
-
-    def goes_on(self, requests: int) -> bool:
-        """Whether so many more requests were answered soon."""
-        enough = len(self.replies) + requests
-        return eventually(lambda: len(self.replies) >= enough, 30)
-
-    def _ask(self, number: int) -> None:
-        prompts = list(self._cold)
-        turn = number * len(prompts) // len(self._threads)
-        while not self._stop.is_set():
-            self.replies.append(self._stack.ask(prompts[turn % len(prompts)]))
-            turn += 1
-            time.sleep(0.02)
-
-
-@contextmanager
-def full_disk(stack: TierStack) -> Iterator[None]:
-    """A disk tier on which not one chunk has room.
-
-    A small file system is mounted over it; where that isn't allowed, the kernel refuses the tier
-    server files of more than a few bytes.
-    """
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(stack.disk)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode == 0:
-        try:
-            yield
-        finally:
-            subprocess.run(["umount", "-l", str(stack.disk)], check=True)
-        return
-    limit = ["prlimit", "--pid", str(stack.running.pids["tier"])]
-    subprocess.run([*limit, "--fsize=4096:"], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([*limit, "--fsize=unlimited:"], check=True)
-
-
 @contextmanager
 def running_tier_stack(home: Path, cache: Path, model: Path) -> Iterator[TierStack]:
     """Redis behind a link, then all the rest."""
     port = free_port()
     redis = Process(home / "redis.log")
     link = SlowLink(port)
-    # Break-even would rightly switch off tiers that are slower than a model of this size.
-    env = {"FOREWORD_RETRIEVAL__EMBEDDER": "hashing", "FOREWORD_TIERS__BREAK_EVEN": "warn"}
+    env = {
+        "FOREWORD_RETRIEVAL__EMBEDDER": "hashing",
+        # It would rightly switch off tiers that are slower than a model of this size.
+        "FOREWORD_TIERS__BREAK_EVEN": "warn",
+        # Every split is wanted, on a machine that has other work too.
+        "FOREWORD_ACCOUNTING__TIER_WAIT_S": "2",
+        "FOREWORD_ACCOUNTING__EVENT_WAIT_S": "0.1",
+    }
     settings = StackSettings(
         home=home / "stack",
         cache=cache,
@@ -386,7 +262,7 @@ def running_tier_stack(home: Path, cache: Path, model: Path) -> Iterator[TierSta
         restart=RestartPolicy(first_s=0.2),
     )
     try:
-        redis.spawn(["redis-server", "--port", str(port), "--save", "", "--appendonly", "no"], {})
+        start_redis(redis, port)
         with start_stack(settings, say=print) as running:
             stack = TierStack(running=running, redis=redis, redis_port=port, link=link)
             assert eventually(stack.is_well, 60), json.dumps(stack.ready())

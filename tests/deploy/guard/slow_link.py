@@ -56,7 +56,11 @@ class SlowLink:
                 if self._cut:
                     client.close()
                     continue
-                server = socket.create_connection(self._target)
+                try:
+                    server = socket.create_connection(self._target)
+                except OSError:
+                    client.close()  # nobody is there: the next one may have more luck
+                    continue
                 self._open |= {client, server}
                 for ends in ((client, server), (server, client)):
                     asks = ends[0] is client
