@@ -12,7 +12,7 @@ TEST_ENV := FOREWORD_TEST_CACHE=$(TEST_ROOT)/cache
 help:
 	@echo "make up         install what is needed and start the whole stack here"
 	@echo "make test       the whole suite, the real engine included"
-	@echo "make test-fast  the tests that start no engine"
+	@echo "make test-fast  the quick tests, which start no engine"
 	@echo "make lint       format, lint, types, import contracts, our own templates and Compose file"
 	@echo "make bench      all small benchmarks against their budgets (up to an hour; 4 GB of disk)"
 	@echo "make soak       a million requests through the gateway (hours; it can be taken up again)"
@@ -37,10 +37,11 @@ up: install
 
 # The engine wants the machine for itself; all else shares two cores.
 test: install test-fast
+	$(TEST_ENV) $(VENV)/bin/pytest -m "slow and not engine" -n 2 --dist loadfile
 	$(TEST_ENV) $(VENV)/bin/pytest -m engine
 
 test-fast: install
-	$(TEST_ENV) $(VENV)/bin/pytest -m "not engine" -n 2 --dist loadfile
+	$(TEST_ENV) $(VENV)/bin/pytest -m "not engine and not slow" -n 2 --dist loadfile
 
 lint: install
 	$(VENV)/bin/ruff format --check .

@@ -25,7 +25,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 ALL_TABLES = [app.tables.metadata, cache.tables.metadata, retrieval.tables.metadata]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     """Where a new database may be made, in each of the ways that there are."""
     if request.param == "sqlite":

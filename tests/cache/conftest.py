@@ -23,7 +23,9 @@ def captured() -> Path:
     return Path(__file__).parent / "captured"
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(
+    scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+)
 def open_database(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EngineMaker]:

@@ -24,6 +24,8 @@ from datetime import datetime, UTC
 from app.database import open_database
 from cache import Ledger, LedgerRow, RequestStatus
 
+pytestmark = pytest.mark.slow
+
 ledger = Ledger(open_database(sys.argv[1]), flush_s={FLUSH_S}, max_batch=1000)
 for i in range(int(sys.argv[3])):
     ledger.record(LedgerRow(request_id=str(i), at=datetime.now(UTC), tenant=f"t{{i % 5}}",

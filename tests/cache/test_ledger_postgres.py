@@ -14,6 +14,8 @@ from cache.summary import GROUPS, rescan, summaries
 from cache.tables import ledger
 from tests.postgres_server import PostgresServer, running_postgres
 
+pytestmark = pytest.mark.slow
+
 RowMaker = Callable[..., LedgerRow]
 
 

@@ -168,6 +168,7 @@ def test_ids_are_unique_and_links_lead_to_them(page: LexborHTMLParser) -> None:
         assert (link.attributes["href"] or "")[1:] in ids
 
 
+@pytest.mark.slow
 def test_ten_thousand_templates_make_a_page_of_the_first_and_the_others(
     open_file: FileMaker, make_row: RowMaker
 ) -> None:

@@ -21,6 +21,8 @@ from cache.request_log import Diagnosis, LogOptions, diagnose
 from prompts import Message, Template, parse_template, render
 from prompts.plain_values import plain_message
 
+pytestmark = pytest.mark.slow
+
 _TRACE = Path(__file__).parents[4] / "shared" / "traces" / "taubench_airline.json"
 _TASKS = 12
 _AT_ONCE = 4
