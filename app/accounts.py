@@ -59,6 +59,16 @@ class Account:
         """Make sense of all that was learned."""
         below = frozenset(self.tiers) - {Tier.GPU}
         self.usage = parse_usage(self.reported_usage, self._sglext, lmcache_tiers=below)
+        if self.copies > 1:
+            # SGLang computes the prompt in a request of its own, whose figures it throws away, and
+            # reports that of a copy: nearly all re-used, whatever was.
+            self.usage = replace(self.usage, cached_tokens=None, by_tier=TierTokens())
+
+    @property
+    def copies(self) -> int:
+        """How many answers to one prompt were asked for."""
+        copies = self.prepared.body.get("n") if self.prepared else None
+        return copies if isinstance(copies, int) else 1
 
     def split_storage(self, ram: int, ssd: int, redis: int) -> None:
         """Take the tier server's word for where the engine's loads came from."""

@@ -17,6 +17,9 @@ from cache.errors import MetricsFormatError
 from cache.guard_metrics import GuardStatus, parse_guard_metrics
 
 _POLL_S = 15.0
+_WATCH_S = 10.0
+# Who asks what is degraded isn't kept waiting by an engine that is silent.
+_LOOK_S = 0.5
 
 
 class EngineCounters:
@@ -37,19 +40,21 @@ class EngineCounters:
     async def watch(self) -> None:
         """Advance for ever: what an engine counts between the last look and its end is lost."""
         while True:
-            await self.advance()
+            with anyio.move_on_after(_WATCH_S):
+                await self.advance()
             await anyio.sleep(_POLL_S if self._track is not None else 1.0)
 
     async def look_if_older(self, than_s: float) -> None:
-        """Advance, unless that was done within the last `than_s` seconds."""
+        """Advance, unless that was done within the last `than_s` seconds; gives up in time."""
         if self._looked_at is None or time.monotonic() - self._looked_at > than_s:
-            await self.advance()
+            with anyio.move_on_after(_LOOK_S):
+                await self.advance()
 
     async def advance(self) -> EngineDelta | None:
         """What the engine has counted since the first look; None where it can't be read now."""
-        self._looked_at = time.monotonic()
         try:
             text = await self._client.metrics()
+            self._looked_at = time.monotonic()
             snapshot = parse_engine_metrics(text, at=datetime.now(UTC))
             self.guard, self.guard_known = parse_guard_metrics(text), True
         except EngineError:

@@ -16,7 +16,7 @@ from app.errors import TierServerError
 from app.salts import Salts
 from app.tables import kv_deletions, tenant_epochs
 from app.tier_client import TierClient
-from retrieval import CollectionNotFoundError, Collections
+from retrieval import CollectionNotFoundError, Collections, RetrievalError
 
 _RETRY_S = 30.0
 # A deletion that hasn't come to its end by then never will: its gateway is no more.
@@ -50,7 +50,10 @@ class KvDeletions:
 
     async def delete_tenant(self, tenant: str) -> int:
         """Begin the tenant's next epoch; returns its number. All KV of before is lost to it."""
-        salts, epoch = await anyio.to_thread.run_sync(self._write_tenant, tenant)
+        try:
+            salts, epoch = await anyio.to_thread.run_sync(self._write_tenant, tenant)
+        except sa.exc.IntegrityError:  # another was a moment earlier: this one is the next
+            salts, epoch = await anyio.to_thread.run_sync(self._write_tenant, tenant)
         self._salts.begin_epoch(tenant, epoch)
         self._gone(salts)
         return epoch
@@ -61,15 +64,16 @@ class KvDeletions:
         Raises:
             CollectionNotFoundError: the tenant has no such collection.
         """
-        salt = self._salts.of(tenant, collection_id)
 
-        def delete() -> None:
+        def delete() -> str:
+            self._learn_epochs()
+            salt = self._salts.of(tenant, collection_id)
             self._collections.get(collection_id, tenant=tenant)
             self._write([salt], tenant, collection_id)
             self._collections.delete(collection_id, tenant=tenant)
+            return salt
 
-        await anyio.to_thread.run_sync(delete)
-        self._gone([salt])
+        self._gone([await anyio.to_thread.run_sync(delete)])
 
     async def work(self) -> None:
         """Destroy what is due, for ever."""
@@ -82,7 +86,7 @@ class KvDeletions:
                     begun = True
                 await anyio.to_thread.run_sync(self._learn_epochs)
                 await self.destroy_pending()
-            except sa.exc.SQLAlchemyError as error:
+            except (sa.exc.SQLAlchemyError, RetrievalError) as error:
                 self._log.warning("kv_deletions_unreadable", problem=type(error).__name__)
             with anyio.move_on_after(_RETRY_S):
                 await self._due.wait()

@@ -5,6 +5,7 @@ Source: SGLang 0.5.23 srt/entrypoints/http_server.py and srt/entrypoints/openai/
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -70,7 +71,7 @@ class EngineClient:
             EngineProtocolError: it isn't an SGLang server.
         """
         raw = await self.server_info()
-        models = orjson.loads(await self._read("GET", "/v1/models"))
+        models = await self._json("GET", "/v1/models")
         try:
             context_tokens = int(models["data"][0]["max_model_len"])
             return _info(raw, context_tokens=context_tokens, url=self.url)
@@ -84,7 +85,7 @@ class EngineClient:
         Raises:
             EngineProtocolError: it isn't an SGLang server.
         """
-        match orjson.loads(await self._read("GET", "/server_info")):
+        match await self._json("GET", "/server_info"):
             case dict() as raw:
                 return raw
             case _:
@@ -105,8 +106,7 @@ class EngineClient:
         body: dict[str, object] = {"messages": messages}
         if tools:
             body["tools"] = tools
-        raw = await self._read("POST", "/v1/tokenize", orjson.dumps(body))
-        match orjson.loads(raw):
+        match await self._json("POST", "/v1/tokenize", orjson.dumps(body)):
             case {"tokens": list() as tokens}:
                 return [int(token) for token in tokens]
             case _:
@@ -115,7 +115,7 @@ class EngineClient:
     async def token_ids(self, text: str) -> list[int]:
         """The ids of a text, with no chat template and no special token around it."""
         body = orjson.dumps({"prompt": text, "add_special_tokens": False})
-        match orjson.loads(await self._read("POST", "/v1/tokenize", body)):
+        match await self._json("POST", "/v1/tokenize", body):
             case {"tokens": list() as tokens}:
                 return [int(token) for token in tokens]
             case _:
@@ -127,7 +127,7 @@ class EngineClient:
         Raises:
             EngineResponseError: it refuses the request.
         """
-        match orjson.loads(await self._read("POST", "/generate", orjson.dumps(body))):
+        match await self._json("POST", "/generate", orjson.dumps(body)):
             case dict() as answer:
                 return answer
             case _:
@@ -173,6 +173,13 @@ class EngineClient:
     def close(self) -> None:
         """Drop idle connections."""
         self._upstream.close()
+
+    async def _json(self, method: str, path: str, body: bytes = b"") -> Any:
+        raw = await self._read(method, path, body)
+        try:
+            return orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            raise EngineProtocolError(self.url, f"{path} gives no JSON") from error
 
     async def _read(self, method: str, path: str, body: bytes = b"") -> bytes:
         response = await self._upstream.send(method, path, headers=_JSON, body=body)

@@ -214,7 +214,7 @@ class KvEventFollower:
         for event in batch.events:
             try:
                 self._apply_event(event)
-            except PageSizeError as error:
+            except (PageSizeError, ValueError) as error:
                 self._trouble(str(error))
                 self._lost()
         self._last = (number, batch.ts)

@@ -10,14 +10,7 @@ from app.engine import EngineInfo
 from app.engine_speed import EngineSpeed
 from app.tier_policy import TierPolicy
 from cache.errors import ModelConfigError, ModelUnsupportedError
-from cache.kv_plan import (
-    KvPlan,
-    LatentLayers,
-    PlanOptions,
-    kv_layout,
-    make_plan,
-    read_model_config,
-)
+from cache.kv_plan import KvPlan, PlanOptions, make_plan, read_model_config
 from cache.kv_plan.live import LivePlan, live_tiers
 
 
@@ -36,7 +29,6 @@ async def live_plan(
         problem = str(error)
     status = policy.status if policy else None
     found = policy.found if policy else {}
-    objects = plan.objects_per_chunk if plan else kv_objects(info)
     return LivePlan(
         model=info.served_name,
         plan=plan,
@@ -44,7 +36,7 @@ async def live_plan(
         loads=speed.loads,
         page_tokens=info.page_tokens,
         speed=speed.speed,
-        tiers=live_tiers(status, found, objects=objects),
+        tiers=live_tiers(status, found),
     )
 
 
@@ -58,22 +50,6 @@ def engine_ranks(settings: Mapping[str, object]) -> int:
         told = settings.get("dp_size")
         groups = told if isinstance(told, int) and told >= 1 else 1
     return max(1, ranks // groups) if isinstance(ranks, int) else 1
-
-
-def kv_objects(info: EngineInfo) -> int:
-    """How many objects LMCache keeps for one chunk of this engine's KV.
-
-    With latent attention all ranks have the same, stored once; a model whose files can't be read
-    from here is taken for one with heads.
-    """
-    ranks = engine_ranks(info.settings)
-    if ranks == 1:
-        return 1
-    try:
-        layout = kv_layout(read_model_config(Path(info.model_path)), ranks=ranks)
-    except (ModelConfigError, ModelUnsupportedError):
-        return ranks
-    return 1 if isinstance(layout.full, LatentLayers) else ranks
 
 
 def _plan(info: EngineInfo, corpus_tokens: int | None) -> KvPlan:

@@ -59,7 +59,7 @@ class Metrics:
         for verdict, lost in (row.lost or {}).items():
             self._lost.labels(*labels, verdict).inc(lost)
         for tier, tokens in _tiers(row):
-            if tokens is not None:
+            if tokens:
                 self._cached.labels(*labels, tier).inc(tokens)
         if row.mode is not None:
             self._decisions.labels(row.mode).inc()
@@ -94,12 +94,15 @@ class Metrics:
 
 
 def _tiers(row: LedgerRow) -> tuple[tuple[str, int | None], ...]:
-    """`storage` is the part of RAM, SSD and Redis together where they can't be told apart."""
-    known_split = row.cached_ram is not None
+    """By tier; `storage` and `unknown` are what can't be told apart, so that the sum is right."""
+    below = (row.cached_ram, row.cached_ssd, row.cached_redis)
+    split = None not in below
+    known = row.cached_gpu is not None and row.cached_storage is not None
     return (
-        ("gpu", row.cached_gpu),
-        ("ram", row.cached_ram),
-        ("ssd", row.cached_ssd),
-        ("redis", row.cached_redis),
-        ("storage", None if known_split else row.cached_storage),
+        ("gpu", row.cached_gpu if known else None),
+        ("ram", row.cached_ram if known and split else None),
+        ("ssd", row.cached_ssd if known and split else None),
+        ("redis", row.cached_redis if known and split else None),
+        ("storage", row.cached_storage if known and not split else None),
+        ("unknown", None if known else row.cached_tokens),
     )

@@ -20,7 +20,7 @@ from app.answers import (
     read_whole,
     says_something,
 )
-from app.errors import EngineError, GatewayError
+from app.errors import ContextLengthError, CorpusTooLargeError, EngineError, GatewayError
 from app.prepare import prepare
 from app.problems import error_body
 from app.schemas import ChatCompletionRequest
@@ -51,13 +51,14 @@ async def begin(services: Services, request: ChatCompletionRequest, account: Acc
     """Prepare a request; a failure is written into the ledger before it is raised."""
     options = request.foreword
     if options is not None:
-        account.collection = options.collection
         account.diagnoses = options.diagnostics
     try:
         account.prepared = await prepare(
             services, request, tenant=account.tenant, request_id=account.request_id
         )
     except (GatewayError, PromptError, RetrievalError) as error:
+        if options is not None and isinstance(error, ContextLengthError | CorpusTooLargeError):
+            account.collection = options.collection  # a name that was looked up
         account.failed(error)
         _write_down(services, account)
         raise

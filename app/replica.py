@@ -5,6 +5,7 @@ engine may serve another model. An engine that was seen to serve one tenant's KV
 refused: there is no view of it.
 """
 
+import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from prompts import PromptTokenizer, load_tokenizer
 from prompts.errors import ChatTemplateError, TokenizerNotFoundError
 
 _POLL_S = 1.0
+_READY_S = 5.0
 _NOT_TRIED = Isolation(verdict=IsolationVerdict.UNPROVEN, problem="it wasn't tried yet")
 
 
@@ -86,7 +88,12 @@ class Replica:
     async def refresh(self) -> None:
         """Look at the engine once."""
         try:
-            if not await self.client.ready():
+            ready = None
+            with anyio.move_on_after(_READY_S):
+                ready = await self.client.ready()
+            if ready is None:
+                self._lose(f"it hasn't answered for {_READY_S:g} s")
+            elif not ready:
                 self._lose("it is starting")
             elif self._is_due():
                 await self._try(self._view or await self._meet())
@@ -122,7 +129,8 @@ class Replica:
     def _lose(self, problem: str) -> None:
         if self._view is not None:
             self._log.warning("engine_lost", problem=problem)
-        self._view = self._leak = None
+        # What was seen to leak stays refused, but is tried as soon as it is back.
+        self._view, self._tried_at = None, -math.inf
         self._problem = problem
 
     async def _meet(self) -> ReplicaView:
@@ -131,7 +139,7 @@ class Replica:
         try:
             tokenizer = await anyio.to_thread.run_sync(load_tokenizer, folder)
             parity = await check_parity(self.client, tokenizer)
-        except (TokenizerNotFoundError, ChatTemplateError) as error:
+        except (TokenizerNotFoundError, ChatTemplateError, OSError, ValueError) as error:
             return ReplicaView(
                 info=info, tokenizer=None, parity=Parity(ok=False, problem=str(error))
             )

@@ -47,8 +47,8 @@ class Salts:
         return self._epochs.get(tenant, 0)
 
     def begin_epoch(self, tenant: str, epoch: int) -> None:
-        """From now on the tenant's salts are those of `epoch`."""
-        self._epochs[tenant] = epoch
+        """From now on the tenant's salts are those of `epoch`; there is no way back to an older."""
+        self._epochs[tenant] = max(epoch, self.epoch(tenant))
 
 
 def load_or_create_secret(path: Path) -> bytes:

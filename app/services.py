@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import sqlalchemy
+import structlog
 from starlette.requests import HTTPConnection
 
 from app.accounting import RequestAccounting
@@ -17,8 +18,6 @@ from app.deletions import KvDeletions, read_epochs
 from app.engine import EngineClient
 from app.engine_check import EngineCheck
 from app.engine_speed import EngineSpeed
-from app.errors import EngineNotReadyError
-from app.live_plan import kv_objects
 from app.metrics import Metrics
 from app.replica import Replica
 from app.salts import Salts, load_or_create_secret
@@ -34,6 +33,7 @@ from prompts import TemplateLibrary, load_templates, shipped_templates
 from retrieval import ChunkingSettings, Collections, HashingEmbedder, minilm_embedder
 
 LOCAL_TENANT = "local"
+_WATCH_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +86,18 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         for watch in _watches(services):
-            tasks.start_soon(watch)
+            tasks.start_soon(kept_going, watch)
         yield services
+
+
+async def kept_going(watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a watch for ever; a fault in one is logged and takes neither the others nor requests."""
+    while True:
+        try:
+            await watch()
+        except Exception:  # noqa: BLE001 - the boundary of a background task
+            structlog.get_logger().exception("watch_failed", watch=watch.__qualname__)
+        await anyio.sleep(_WATCH_AGAIN_S)
 
 
 def _services(
@@ -124,21 +134,13 @@ def _services(
         metrics=Metrics(),
         started=datetime.now(UTC),
         tier_watch=watch,
-        tier_policy=_tier_policy(settings, tiers, speed, replica) if tiers else None,
+        tier_policy=_tier_policy(settings, tiers, speed) if tiers else None,
     )
 
 
-def _tier_policy(
-    settings: Settings, tiers: TierClient, speed: EngineSpeed, replica: Replica
-) -> TierPolicy:
-    def objects() -> int:
-        try:
-            return kv_objects(replica.view().info)
-        except EngineNotReadyError:
-            return 1
-
+def _tier_policy(settings: Settings, tiers: TierClient, speed: EngineSpeed) -> TierPolicy:
     switch = settings.tiers.break_even == "auto"
-    return TierPolicy(tiers, speed, switch=switch, ranks=objects)
+    return TierPolicy(tiers, speed, switch=switch)
 
 
 def _templates(settings: Settings) -> TemplateLibrary:

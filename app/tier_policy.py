@@ -36,7 +36,6 @@ class TierPolicy:
 
     Args:
         switch: whether to switch tiers off and on; otherwise it only tells.
-        ranks: how many objects LMCache keeps for one chunk, one for each tensor-parallel rank.
     """
 
     def __init__(
@@ -46,14 +45,12 @@ class TierPolicy:
         *,
         switch: bool = True,
         rules: SwitchRules | None = None,
-        ranks: Callable[[], int] = lambda: 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tiers = tiers
         self._speed = speed
         self._switch = switch
         self._rules = rules or SwitchRules()
-        self._ranks = ranks
         self._clock = clock
         self.status: TierStatus | None = None
         self._instance: str | None = None
@@ -109,7 +106,8 @@ class TierPolicy:
             asked = adapter.lookups.tasks - adapter.lookups.skipped
             self._lookups_s[adapter.name] = adapter.lookups.seconds / asked if asked > 0 else 0.0
         if status.chunk_bytes:
-            per_token = status.chunk_bytes / status.chunk_tokens * self._ranks()
+            # Like the adapters' bytes, a chunk's are of all ranks together.
+            per_token = status.chunk_bytes / status.chunk_tokens
             self._found = {
                 name: self._break_even(name, bytes_per_token=per_token) for name in self._tracks
             }

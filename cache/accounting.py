@@ -164,7 +164,7 @@ class Accountant:
         return Evidence(
             tokens=expectation.tokens,
             cached=cached,
-            storage=outcome.cached_storage or 0,
+            storage=_from_tiers(expectation, outcome, cached),
             rules=expectation.rules,
             replica=prompt.replica,
             sent_at=prompt.sent_at,
@@ -206,6 +206,16 @@ class Accountant:
             self._index.tiered(keys, salt=prompt.salt, at=outcome.ended_at)
         if expectation.learnt is not None and output:
             self._lineages.answered(expectation.learnt, output.tobytes())
+
+
+def _from_tiers(expectation: Expectation, outcome: Outcome, cached: int) -> int:
+    """Tokens that the tiers served; of an aborted stream, at least what the GPU didn't have."""
+    if outcome.cached_storage is not None:
+        return outcome.cached_storage
+    had = expectation.match.replicas.get(expectation.prompt.replica)
+    if had is None or had.resident is None:
+        return 0
+    return max(0, cached - had.resident * expectation.rules.page_tokens)
 
 
 def _be_a_rival(expectation: Expectation) -> None:

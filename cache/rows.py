@@ -88,7 +88,7 @@ def _values(row: LedgerRow) -> dict[str, object]:
     values: dict[str, Any] = {name: getattr(row, name) for name in _COLUMNS}
     for name, room in _ROOM.items():
         if values[name] is not None:
-            values[name] = values[name][:room]
+            values[name] = _storable(values[name])[:room]
     values |= {name: known_time(getattr(row, name)) for name in ("ttft_s", "e2e_s")}
     if row.prompt_text is not None:
         values["prompt_text"] = _storable(row.prompt_text)

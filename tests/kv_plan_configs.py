@@ -113,6 +113,7 @@ GEMMA3_27B = _of(
         "num_key_value_heads": 16,
         "head_dim": 128,
         "sliding_window": 1024,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
     },
     vision_config={"num_hidden_layers": 27, "hidden_size": 1152},
 )
@@ -125,6 +126,7 @@ GEMMA3_4B = _of(
         "intermediate_size": 10240,
         "num_hidden_layers": 34,
         "sliding_window": 1024,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
     },
 )
 GPT_OSS_120B = _of(

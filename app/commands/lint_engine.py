@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.commands.lint_files import read_source
 from app.commands.tokenizer import CommandInputError
-from cache.engine_config import ConfigKind, lint_configs
+from cache.engine_config import ConfigKind, covered, lint_configs
 from cache.errors import CacheError
 from prompts.lint.linter import LintResult
 from prompts.lint.options import LintOptions
@@ -18,18 +18,20 @@ _STDIN = "-"
 def lint_engine_configs(
     files: tuple[str, ...], kind: str | None, options: LintOptions
 ) -> tuple[LintResult, dict[Path, SourceFile]]:
-    """The findings in the files of one deployment, and the files by their paths.
+    """The findings in the files of one deployment, and the files with their secrets covered.
 
     Raises:
         CommandInputError: a file can't be read, or is no configuration that is known.
     """
     sources = {Path(file): _source(file) for file in files}
     try:
-        result = lint_configs(sources.values(), ConfigKind(kind) if kind is not None else None)
+        chosen = ConfigKind(kind) if kind is not None else None
+        result = lint_configs(sources.values(), chosen)
+        shown = {path: covered(source, chosen) for path, source in sources.items()}
     except CacheError as error:
         raise CommandInputError(str(error)) from error
     wanted = tuple(f for f in result.findings if options.wants(f.code, f.name))
-    return replace(result, findings=wanted), sources
+    return replace(result, findings=wanted), shown
 
 
 def _source(file: str) -> SourceFile:

@@ -8,8 +8,11 @@ import click
 
 from app.commands.gateway import checked, gateway, gateway_options
 from app.commands.plan_options import (
+    MOST_TOKENS,
+    Amount,
     PlanInputError,
     TierSize,
+    free_mib_of,
     gpu_of,
     model_folder,
     tier_settings,
@@ -26,35 +29,37 @@ from cache.kv_plan import (
 )
 from cache.kv_plan.derivation import problems
 
+_COUNT = click.IntRange(1, MOST_TOKENS)
+
 
 @click.command()
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.option("--gpu", help=f"one of {', '.join(gpu_names())}")
-@click.option("--gpu-memory-gib", type=click.FloatRange(0, min_open=True), help="of another GPU")
+@click.option("--gpu-memory-gib", type=Amount(), help="of another GPU")
 @click.option(
     "--free-gib",
-    type=click.FloatRange(0, min_open=True),
+    type=Amount(),
     help='free before loading, as in the engine\'s line "Load weight begin. avail mem"',
 )
-@click.option("--tp", type=click.IntRange(1), default=1, show_default=True, help="GPUs together")
+@click.option("--tp", type=_COUNT, default=1, show_default=True, help="GPUs together")
 @click.option("--dtype", default="auto", show_default=True, help="the engine's --dtype")
 @click.option(
     "--kv-dtype", default="auto", show_default=True, help="auto, bf16, fp8_e4m3 or fp8_e5m2"
 )
 @click.option(
     "--mem-fraction",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Amount(1, open_end=True),
     help="the engine's --mem-fraction-static  [default: as SGLang picks it]",
 )
-@click.option("--page-size", type=click.IntRange(1), default=16, show_default=True)
-@click.option("--context", type=click.IntRange(1), help="window  [default: the model's]")
-@click.option("--max-total-tokens", type=click.IntRange(1), help="a bound on the pool")
-@click.option("--weights-gib", type=click.FloatRange(0, min_open=True), help="of all weights")
+@click.option("--page-size", type=_COUNT, default=16, show_default=True)
+@click.option("--context", type=_COUNT, help="window  [default: the model's]")
+@click.option("--max-total-tokens", type=_COUNT, help="a bound on the pool")
+@click.option("--weights-gib", type=Amount(), help="of all weights")
 @click.option(
     "--tier", "tiers", type=TierSize(), multiple=True, help="ram=16, ssd=200 or redis=32, in GiB"
 )
-@click.option("--chunk-tokens", type=click.IntRange(1), default=64, show_default=True)
-@click.option("--corpus-tokens", type=click.IntRange(1), help="documents kept in the pool")
+@click.option("--chunk-tokens", type=_COUNT, default=64, show_default=True)
+@click.option("--corpus-tokens", type=_COUNT, help="documents kept in the pool")
 @click.option("--collection", help="the same, counted; only for the running engine")
 @click.option(
     "--cache",
@@ -99,12 +104,11 @@ def plan(
         return
     if collection is not None:
         raise PlanInputError("--collection is counted by the running engine: give --corpus-tokens")
-    if free_gib is not None and gpu is None and gpu_memory_gib is None:
-        raise PlanInputError("--free-gib needs --gpu or --gpu-memory-gib beside it")
     try:
+        card = gpu_of(gpu, gpu_memory_gib)
         options = PlanOptions(
-            gpu=gpu_of(gpu, gpu_memory_gib),
-            free_mib=free_gib * 1024 if free_gib is not None else None,
+            gpu=card,
+            free_mib=free_mib_of(free_gib, card),
             ranks=tp,
             dtype=dtype,
             kv_dtype=kv_dtype,

@@ -1,5 +1,6 @@
 """What `foreword plan` makes of its options: a GPU, a model's folder, sizes of tiers."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from cache.kv_plan import Gpu, find_gpu
 from cache.tiers import RedisTier, TierSettings
 from cache.usage import Tier
 
+LARGEST_GIB = 1e9
+MOST_TOKENS = 10**12
 _SIZED = (Tier.RAM, Tier.SSD, Tier.REDIS)
 
 
@@ -19,6 +22,22 @@ class PlanInputError(click.ClickException):
     """What was asked can't be planned; one sentence for people."""
 
     exit_code = 2
+
+
+class Amount(click.FloatRange):
+    """A number above 0 and not above `most`, so neither NaN nor infinite."""
+
+    def __init__(self, most: float = LARGEST_GIB, *, open_end: bool = False) -> None:
+        super().__init__(0, most, min_open=True, max_open=open_end)
+
+    def convert(
+        self, value: float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} isn't a number", param, ctx)
+        return number
 
 
 class TierSize(click.ParamType[tuple[str, float]]):
@@ -34,9 +53,12 @@ class TierSize(click.ParamType[tuple[str, float]]):
         if name not in _SIZED:
             self.fail(f"{name!r} isn't a tier: give ram=16, ssd=200 or redis=32", param, ctx)
         try:
-            return name, float(size)
+            gib = float(size)
         except ValueError:
+            gib = math.nan
+        if not abs(gib) <= LARGEST_GIB:  # NaN neither
             self.fail(f"{size!r} isn't a size in GiB: give {name}=16", param, ctx)
+        return name, gib
 
 
 def gpu_of(name: str | None, memory_gib: float | None) -> Gpu | None:
@@ -51,6 +73,22 @@ def gpu_of(name: str | None, memory_gib: float | None) -> Gpu | None:
     if name is not None:
         return find_gpu(name)
     return Gpu(name=None, total_mib=memory_gib * 1024) if memory_gib is not None else None
+
+
+def free_mib_of(free_gib: float | None, gpu: Gpu | None) -> float | None:
+    """Free memory in MiB; None where it wasn't told.
+
+    Raises:
+        PlanInputError: no GPU was told beside it, or it has less memory.
+    """
+    if free_gib is None:
+        return None
+    if gpu is None:
+        raise PlanInputError("--free-gib needs --gpu or --gpu-memory-gib beside it")
+    if free_gib * 1024 > gpu.total_mib:
+        total = f"{gpu.total_mib / 1024:,.2f} GiB"
+        raise PlanInputError(f"--free-gib is {free_gib:g}, but the GPU has only {total} in all")
+    return free_gib * 1024
 
 
 def model_folder(model: str, cache: Path) -> Path:

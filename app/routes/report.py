@@ -23,6 +23,7 @@ from cache.report_text import render_text
 
 router = APIRouter()
 
+_COUNTERS_S = 5.0
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _FORMS: Mapping[str, tuple[Callable[[Report], str], str]] = {
     "text": (render_text, "text/plain; charset=utf-8"),
@@ -101,7 +102,9 @@ def parse_moment(text: str | None, now: datetime, param: str) -> datetime | None
 
 async def _load(services: Services, asked: _Asked) -> Report:
     """The report; the database is read beside the event loop, the prefix index on it."""
-    counted = await services.counters.advance()
+    counted = None
+    with anyio.move_on_after(_COUNTERS_S):  # an engine that is silent doesn't hold the report up
+        counted = await services.counters.advance()
     index = services.accounting.index
     flame = None if index is None else index.flame()
     prices = _prices(services, asked.price_per_gpu_hour)

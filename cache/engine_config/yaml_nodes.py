@@ -106,5 +106,7 @@ def documents(source: SourceFile) -> list[YamlNode]:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""
         problem = getattr(error, "problem", None) or "it is no YAML"
+        if "undefined alias" in problem:  # its name may be a password that begins with *
+            problem = "an alias has no anchor; put text that begins with * in quotes"
         raise EngineConfigError(path=source.path, reason=f"{where}{problem}") from error
     return [YamlNode(source=source, node=root) for root in roots if root is not None]

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from cache.errors import ModelConfigError, ModelUnsupportedError
 from cache.kv_plan.config import ModelConfig
-from cache.kv_plan.layers import KvLayout
+from cache.kv_plan.layers import HeadLayers, KvLayout
 from cache.kv_plan.layouts import (
     falcon_h1,
     gated_delta,
@@ -31,7 +31,7 @@ def kv_layout(config: ModelConfig, *, ranks: int = 1) -> KvLayout:
 
     Raises:
         ModelUnsupportedError: an architecture that isn't understood.
-        ModelConfigError: a field that is needed is missing.
+        ModelConfigError: a field that is needed is missing, or so many GPUs can't share the model.
     """
     name = config.architecture
     if name in _REASONS:
@@ -42,13 +42,29 @@ def kv_layout(config: ModelConfig, *, ranks: int = 1) -> KvLayout:
     if config.has("index_topk"):
         raise ModelUnsupportedError(architecture=name, reason=_SPARSE)
     _require_even(config, ranks)
-    return _LAYOUTS[name](config, ranks)
+    layout = _LAYOUTS[name](config, ranks)
+    _require_shared(config, layout, ranks)
+    return layout
 
 
 def _require_even(config: ModelConfig, ranks: int) -> None:
     heads = config.integer("num_attention_heads", 0)
     if heads % ranks:
         reason = f"its {heads} attention heads can't be shared evenly by {ranks} GPUs"
+        raise ModelConfigError(path=config.path, reason=reason)
+
+
+def _require_shared(config: ModelConfig, layout: KvLayout, ranks: int) -> None:
+    """As each of SGLang's models asserts (srt/models, `total_num_kv_heads`)."""
+    full = layout.full
+    if full.count < 1 or full.elements(ranks=ranks) < 1:
+        reason = "by its config.json none of its layers keeps KV"
+        raise ModelConfigError(path=config.path, reason=reason)
+    if layout.state is not None and layout.state.count < 0:
+        reason = "its config.json names more attention layers than there are layers"
+        raise ModelConfigError(path=config.path, reason=reason)
+    if isinstance(full, HeadLayers) and full.kv_heads % ranks and ranks % full.kv_heads:
+        reason = f"its {full.kv_heads} KV heads can't be shared evenly by {ranks} GPUs"
         raise ModelConfigError(path=config.path, reason=reason)
 
 

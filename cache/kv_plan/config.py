@@ -21,6 +21,42 @@ _CONTEXT_KEYS = (
     "model_max_length",
     "max_position_embeddings",
 )
+# Fields of which 0 makes no model. Others may be 0, such as `num_experts`.
+_POSITIVE = frozenset(
+    {
+        *_CONTEXT_KEYS,
+        "conv_L_cache",
+        "conv_kernel",
+        "full_attention_interval",
+        "head_dim",
+        "hidden_size",
+        "kv_lora_rank",
+        "linear_conv_kernel_dim",
+        "linear_num_key_heads",
+        "linear_num_value_heads",
+        "mamba_d_conv",
+        "mamba_n_groups",
+        "mamba_n_heads",
+        "mamba_num_heads",
+        "multi_query_group_num",
+        "n_groups",
+        "n_head_kv",
+        "num_attention_groups",
+        "num_attention_heads",
+        "num_heads",
+        "num_hidden_layers",
+        "num_key_value_heads",
+        "num_kv_heads",
+        "short_conv_kernel_size",
+        "sliding_window_pattern",
+        "vocab_size",
+    }
+)
+_LARGEST = 10**12
+_LARGEST_ROPE_FACTOR = 10**6
+# SGLang looks for a factor at the top; what transformers makes of Gemma 3's file has one for each
+# kind of layer instead, so that it finds none.
+_FACTOR_UNSEEN = frozenset({"gemma3_text"})
 # GPT-2's names for the same things.
 _ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -76,20 +112,33 @@ class ModelConfig:
 
     @property
     def context_tokens(self) -> int:
-        """The longest prompt and answer together, as the engine derives it; 2,048 by default."""
-        scaling = self.text.get("rope_scaling")
-        factor = 1.0
-        if isinstance(scaling, Mapping) and "original_max_position_embeddings" not in scaling:
-            told = scaling.get("factor", 1)
-            if scaling.get("rope_type") != "llama3" and isinstance(told, int | float):
-                factor = told
+        """The longest prompt and answer together, as the engine derives it; 2,048 by default.
+
+        Raises:
+            ModelConfigError: the window or its factor isn't a number that can be.
+        """
+        factor = self._rope_factor()
         for key in _CONTEXT_KEYS:
             if self.has(key):
-                return int(factor * self.integer(key))
+                return max(1, int(factor * self.integer(key)))
         return 2048
 
+    def _rope_factor(self) -> float:
+        scaling = self.text.get("rope_scaling")
+        if not isinstance(scaling, Mapping) or str(self.text.get("model_type")) in _FACTOR_UNSEEN:
+            return 1
+        told = scaling.get("factor", 1)
+        if "original_max_position_embeddings" in scaling or scaling.get("rope_type") == "llama3":
+            return 1
+        if not isinstance(told, int | float):
+            return 1
+        if not 0 < told <= _LARGEST_ROPE_FACTOR:  # NaN neither
+            reason = f'"rope_scaling" has the factor {told!r} in config.json, which can\'t be'
+            raise ModelConfigError(path=self.path, reason=reason)
+        return told
+
     def integer(self, key: str, default: int | None = None) -> int:
-        """A whole number, 0 or more.
+        """A whole number, 0 or more; above 0 where 0 makes no model.
 
         Raises:
             ModelConfigError: it is missing and has no default, or isn't one.
@@ -99,8 +148,13 @@ class ModelConfig:
             if default is None:
                 raise ModelConfigError(path=self.path, reason=f'config.json lacks "{key}"')
             return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            reason = f'"{key}" is {value!r} in config.json, but must be a whole number'
+        least = 1 if key in _POSITIVE else 0
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            above = " above 0" if least else ""
+            reason = f'"{key}" is {value!r} in config.json, but must be a whole number{above}'
+            raise ModelConfigError(path=self.path, reason=reason)
+        if value > _LARGEST:
+            reason = f'"{key}" is larger than any model\'s in config.json'
             raise ModelConfigError(path=self.path, reason=reason)
         return value
 
@@ -150,6 +204,8 @@ def read_model_config(path: Path) -> ModelConfig:
         raise ModelConfigError(path=str(file), reason=error.strerror or str(error)) from error
     except ValueError as error:
         raise ModelConfigError(path=str(file), reason=f"it isn't JSON ({error})") from error
+    except RecursionError as error:
+        raise ModelConfigError(path=str(file), reason="its JSON is nested too deeply") from error
     if not isinstance(raw, dict):
         raise ModelConfigError(path=str(file), reason="it isn't a JSON object")
     return parse_model_config(raw, path=str(file))

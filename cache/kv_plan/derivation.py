@@ -129,7 +129,9 @@ def _notes(plan: KvPlan) -> Iterator[str]:
             "the weights aren't known, so neither is the pool: give the folder with the weight "
             "files, or --weights-gib"
         )
-    elif plan.pool is None:
+    elif plan.weights.note is not None:
+        yield plan.weights.note
+    if plan.weights is not None and plan.pool is None:
         yield "without --gpu or --gpu-memory-gib the pool isn't known"
     if plan.layout.masked_layers:
         yield (

@@ -50,7 +50,6 @@ _TOTALS: Mapping[str, int] = MappingProxyType(
         "RTX-A6000": 49140,
         "RTX-PRO-6000": 97887,
         "T4": 15360,
-        "V100-32GB": 32768,
     }
 )
 _OTHER_NAMES: Mapping[str, str] = MappingProxyType(
@@ -66,7 +65,6 @@ _OTHER_NAMES: Mapping[str, str] = MappingProxyType(
         "H100 NVL": "H100-NVL",
         "H100 PCIe": "H100",
         "Tesla T4": "T4",
-        "V100": "V100-32GB",
     }
 )
 

@@ -54,14 +54,8 @@ class LivePlan:
         return loads.kv_pool_bytes / (loads.rank_pool_tokens + self.page_tokens)
 
 
-def live_tiers(
-    status: TierStatus | None, found: Mapping[str, BreakEven], *, objects: int
-) -> tuple[LiveTier, ...]:
-    """The tiers of a tier server; none where it can't be reached.
-
-    Args:
-        objects: LMCache's objects for one chunk.
-    """
+def live_tiers(status: TierStatus | None, found: Mapping[str, BreakEven]) -> tuple[LiveTier, ...]:
+    """The tiers of a tier server; none where it can't be reached."""
     if status is None:
         return ()
     unknown = BreakEven(verdict=TierVerdict.NOT_MEASURED)
@@ -71,7 +65,7 @@ def live_tiers(
             name=name,
             used_bytes=used,
             capacity_bytes=capacity,
-            tokens=_tokens(status, capacity, objects),
+            tokens=_tokens(status, capacity),
             enabled=enabled,
             found=found.get(name, unknown),
         )
@@ -84,10 +78,11 @@ def live_tiers(
     return (tier(RAM, ram.used_bytes, ram.capacity_bytes, True), *below)
 
 
-def _tokens(status: TierStatus, capacity_bytes: int, objects: int) -> int | None:
+def _tokens(status: TierStatus, capacity_bytes: int) -> int | None:
+    """A chunk's bytes are of all ranks together."""
     if not status.chunk_bytes or not capacity_bytes:
         return None
-    chunks = int(capacity_bytes * FULL_AT) // (status.chunk_bytes * objects)
+    chunks = int(capacity_bytes * FULL_AT) // status.chunk_bytes
     return chunks * status.chunk_tokens
 
 

@@ -9,6 +9,9 @@ Source: sglang 0.5.23, srt/arg_groups/memory_hook.py (`handle_gpu_memory_setting
 decoding, prefill and decode graphs.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from cache.kv_plan.config import ModelConfig
 
 _MIB = 2**20
@@ -102,10 +105,11 @@ def prefill_graph_count(largest: int) -> int:
 
 def _vision_factor(config: ModelConfig) -> float:
     """A model with a vision tower leaves more memory free, by the tower's size."""
-    vision = config.raw.get("vision_config")
-    if config.architecture not in _MULTIMODAL or not isinstance(vision, dict):
+    told = config.raw.get("vision_config")
+    if config.architecture not in _MULTIMODAL or not isinstance(told, Mapping):
         return 1.0
-    layers = vision.get("num_hidden_layers", 24)
-    hidden = vision.get("hidden_size", 1024)
+    vision = replace(config, text=told)
+    layers = vision.integer("num_hidden_layers", 24)
+    hidden = vision.integer("hidden_size", 1024)
     size = layers * hidden**2 / (24 * 1024**2)
     return float(0.95 * max(0.8, min(1.05, 1.0 - 0.1 * (size - 1.0))))

@@ -107,7 +107,7 @@ class KvPlan:
         if self.pool is None:
             return None
         by_tokens = self.pool.tokens / self.context_tokens
-        if self.pool.state_slots is None:
+        if self.pool.state_slots is None or not self.shape.slots_per_request:
             return by_tokens
         return min(by_tokens, float(self.pool.state_slots // self.shape.slots_per_request))
 

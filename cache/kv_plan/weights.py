@@ -9,7 +9,7 @@ sglang 0.5.23, srt/models/llama.py, qwen3.py, qwen3_moe.py, mixtral.py, gemma3_c
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,16 +19,23 @@ from cache.kv_plan.dtypes import number_bytes, stored_dtype
 
 _LARGEST_HEADER_BYTES = 100_000_000
 _FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-_LAYER = re.compile(r"\blayers\.(\d+)\.")
+_LARGEST_BYTES = 2**60
+_LARGEST_GROUP = 2**20
+_LAYER = re.compile(r"\blayers\.(\d{1,6})\.")
+# Names of layers that only predict further tokens; SGLang's models pass over them.
+_EXTRA = ("mtp.", "model.mtp_")
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_INDEX = "model.safetensors.index.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """All weights together, and how that is known."""
+    """All weights together, and how that is known; `note` says why it is too much or too little."""
 
     bytes: int
     how: str
     exact: bool
+    note: str | None = None
 
 
 def weights_of(config: ModelConfig, *, folder: Path | None, dtype: str) -> Weights | None:
@@ -45,14 +52,14 @@ def weights_of(config: ModelConfig, *, folder: Path | None, dtype: str) -> Weigh
 
 def _from_files(config: ModelConfig, folder: Path, dtype: str) -> Weights | None:
     """From the table at the start of each file, without layers that the engine doesn't load."""
-    files = sorted(folder.glob("*.safetensors"))
-    if not files or _shards_missing(folder, {file.name for file in files}):
+    files = _loaded_files(folder)
+    if not files:
         return None
     layers = config.integer("num_hidden_layers", 0)
     total = skipped = 0
     converted = None if _quantised(config) else number_bytes(dtype)
     for name, size in (tensor for file in files for tensor in _tensors(file, converted)):
-        if layers and _is_extra(name, layers):
+        if _is_extra(name, layers):
             skipped += size
         else:
             total += size
@@ -65,9 +72,14 @@ def _from_files(config: ModelConfig, folder: Path, dtype: str) -> Weights | None
 
 
 def _is_extra(name: str, layers: int) -> bool:
-    """Whether a tensor belongs to a layer past the last, as multi-token prediction has them."""
+    """Whether a tensor only predicts further tokens, which may be called a layer past the last.
+
+    Args:
+        layers: 0 where it isn't known.
+    """
     match = _LAYER.search(name)
-    return match is not None and int(match[1]) >= layers
+    past = match is not None and 0 < layers <= int(match[1])
+    return past or name.startswith(_EXTRA)
 
 
 def _tensors(file: Path, converted: int | None) -> Iterable[tuple[str, int]]:
@@ -82,40 +94,70 @@ def _tensors(file: Path, converted: int | None) -> Iterable[tuple[str, int]]:
         for name, tensor in table.items():
             if name != "__metadata__":
                 start, stop = tensor["data_offsets"]
+                if not 0 <= start <= stop <= _LARGEST_BYTES:
+                    raise ValueError(f"{name} lies nowhere")
                 size = _FLOAT_BYTES.get(tensor["dtype"]) if converted else None
                 factor = converted / size if converted and size else 1
                 yield name, int((stop - start) * factor)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, *_DAMAGED) as error:
         reason = f"it isn't a safetensors file ({error})"
         raise ModelConfigError(path=str(file), reason=reason) from error
 
 
-def _shards_missing(folder: Path, there: set[str]) -> bool:
-    index = folder / "model.safetensors.index.json"
-    if not index.is_file():
-        return False
+def _loaded_files(folder: Path) -> list[Path]:
+    """Those that the engine loads: what the index names, else all without Mistral's second copy;
+    none where the index names one that isn't there."""
+    files = sorted(folder.glob("*.safetensors"))
+    named = _weight_map(folder / _INDEX)
+    if named:
+        wanted = set(named.values())
+        there = {file.name for file in files}
+        return [file for file in files if file.name in wanted] if wanted <= there else []
+    others = [file for file in files if not file.name.startswith("consolidated")]
+    return others or files
+
+
+def _weight_map(index: Path) -> Mapping[str, str]:
+    """The file of each tensor; empty where the index can't tell."""
     try:
-        named = set(json.loads(index.read_bytes())["weight_map"].values())
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return False  # what an index lacks, the files have
-    return not named <= there
+        named = json.loads(index.read_bytes())["weight_map"]
+    except (OSError, *_DAMAGED):
+        return {}
+    words = isinstance(named, dict) and all(isinstance(file, str) for file in named.values())
+    return named if words else {}
 
 
 def _from_index(config: ModelConfig, folder: Path, dtype: str) -> Weights | None:
-    for name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
+    for name in (_INDEX, "pytorch_model.bin.index.json"):
         index = folder / name
         if index.is_file():
-            try:
-                total = int(json.loads(index.read_bytes())["metadata"]["total_size"])
-            except (ValueError, KeyError, TypeError) as error:
-                reason = f"it has no metadata.total_size ({error})"
-                raise ModelConfigError(path=str(index), reason=reason) from error
+            total = _total_size(index)
             how = f"total_size in {name}"
             if not _quantised(config):
                 stored = number_bytes(stored_dtype(config))
                 total, how = total * number_bytes(dtype) // stored, f"{how}, as {dtype}"
-            return Weights(bytes=total, how=how, exact=True)
+            layers = config.integer("num_hidden_layers", 0)
+            extra = any(_is_extra(tensor, layers) for tensor in _weight_map(index))
+            note = _TOO_MUCH if extra else None
+            return Weights(bytes=total, how=how, exact=not extra, note=note)
     return None
+
+
+_TOO_MUCH = (
+    "the weights are too high: the index counts layers that only predict further tokens, which "
+    "aren't loaded; with the weight files, or --weights-gib, they are exact"
+)
+
+
+def _total_size(index: Path) -> int:
+    try:
+        total = int(json.loads(index.read_bytes())["metadata"]["total_size"])
+        if not 0 < total <= _LARGEST_BYTES:
+            raise ValueError("it can't be so many bytes")
+    except (OSError, *_DAMAGED) as error:
+        reason = f"it has no metadata.total_size that can be used ({error})"
+        raise ModelConfigError(path=str(index), reason=reason) from error
+    return total
 
 
 def _quantised(config: ModelConfig) -> bool:
@@ -186,6 +228,8 @@ def _linear_bytes(config: ModelConfig, dtype: str) -> float | None:
         return 1 + (4 / 128**2 if told.get("weight_block_size") else 0)
     bits, group = told.get("bits"), told.get("group_size")
     if method not in ("awq", "gptq") or not isinstance(bits, int) or not isinstance(group, int):
+        return None
+    if not 0 < bits <= 16 or group > _LARGEST_GROUP:
         return None
     # Each group of numbers has a 16-bit scale and a zero point as wide as a number.
     return bits / 8 + ((2 + bits / 8) / group if group > 0 else 0)

@@ -400,6 +400,25 @@ def test_the_last_request_can_be_explained_without_its_id(asker: Asker) -> None:
     assert told["request_id"] == block["request_id"]
 
 
+def test_the_re_use_of_several_answers_to_one_prompt_is_unknown(asker: Asker) -> None:
+    """SGLang tells the figures of a copy, for which everything has just been computed."""
+    block = asker.ask(FERRY * 3, n=2)
+    assert block["cached_tokens"] is None
+    assert block["verdict"] == "unknown"
+
+
+def test_a_client_cant_fill_the_ledger_with_collections_that_arent_there(asker: Asker) -> None:
+    body = {
+        "model": "default", "messages": [{"role": "user", "content": FERRY}],
+        "foreword": {"collection": "no\0such"},
+    }  # fmt: skip
+    answer = httpx.post(f"{asker.url}/v1/chat/completions", json=body, trust_env=False)
+    assert answer.status_code == 404
+    told = asker.explain("last").json()
+    assert told["status"] == "error"
+    assert told.get("collection") is None
+
+
 def test_without_accounting_there_is_no_verdict(tokenizer_folder: Path, tmp_path: Path) -> None:
     settings = {"accounting": AccountingSettings(enabled=False)}
     with asking(tokenizer_folder, tmp_path, settings=settings) as asker:

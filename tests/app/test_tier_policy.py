@@ -35,6 +35,7 @@ class Counters:
     tasks: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    ranks: int = 1
     enabled: bool = True
     reason: str | None = None
     computed: int = 0
@@ -50,7 +51,7 @@ class Counters:
         loads = {
             "tasks": self.tasks,
             "chunks": chunks,
-            "bytes": self.tokens * PER_TOKEN,
+            "bytes": self.tokens * PER_TOKEN * self.ranks,
             "seconds": self.seconds,
             "failed": 0,
             "late": 0,
@@ -79,7 +80,7 @@ class Counters:
             {
                 "instance": self.instance,
                 "chunk_tokens": CHUNK_TOKENS,
-                "chunk_bytes": CHUNK_TOKENS * PER_TOKEN,
+                "chunk_bytes": CHUNK_TOKENS * PER_TOKEN * self.ranks,
                 "ram": {
                     "used_bytes": 0,
                     "capacity_bytes": 10**9,
@@ -173,6 +174,21 @@ async def test_a_tier_that_pays_is_left_alone(counters: Counters, watched: Watch
     assert found.load_tokens_per_s == pytest.approx(10_000)
     assert found.compute_tokens_per_s == pytest.approx(COMPUTED_PER_S)
     assert watched.policy.reasons == ()
+    assert counters.puts == []
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 8])
+async def test_a_tokens_bytes_are_those_of_all_ranks(
+    counters: Counters, watched: Watched, ranks: int
+) -> None:
+    """As the guard counts: a load's bytes and a chunk's are sums over the ranks."""
+    counters.ranks = ranks
+    load(counters, tokens_per_s=1500)
+    await watched.policy.advance()
+    found = watched.policy.found["ssd"]
+    assert found.load_tokens_per_s == pytest.approx(1500)
+    assert found.loaded_tokens == pytest.approx(5 * 640)
+    assert found.verdict is TierVerdict.PAYS
     assert counters.puts == []
 
 

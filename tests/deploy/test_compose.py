@@ -1,6 +1,9 @@
 """The compose file can't be run without a Docker engine; what can be checked without one is."""
 
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +44,15 @@ def test_the_gateways_variables_are_settings(
     services: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fields = Settings.model_fields
-    for name, value in services["gateway"]["environment"].items():
+    variables = services["gateway"]["environment"]
+    for name in variables.keys() - {"ENGINE_DOWNLOADS", "MODEL"}:
         section, _, setting = name.removeprefix("FOREWORD_").lower().partition("__")
         assert section in fields, name
         if setting:
             kind = fields[section].annotation
             assert kind is not None
             assert setting in kind.model_fields, name  # type: ignore[attr-defined]
-        monkeypatch.setenv(name, value)
+        monkeypatch.setenv(name, variables[name])
     assert Settings().gateway.allow_without_keys is True
 
 
@@ -56,6 +60,41 @@ def test_only_the_gateway_is_published_and_only_on_loopback(services: dict[str, 
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert list(published) == ["gateway"]
     assert all(port.startswith("127.0.0.1:") for port in published["gateway"])
+
+
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash"])
+def test_the_gateway_takes_the_tokenizer_that_the_engine_downloaded(
+    services: dict[str, Any], tmp_path: Path, shell: str
+) -> None:
+    """The hub's cache as huggingface_hub writes it: a branch's commit in refs, its files apart."""
+    gateway, engine = services["gateway"], services["engine"]
+    assert "models:/models:ro" in gateway["volumes"]
+    assert gateway["environment"]["ENGINE_DOWNLOADS"] == "/models"
+    assert f"models:{engine['environment']['HF_HOME']}" in engine["volumes"]
+    assert option(engine["command"], "--model-path") == gateway["environment"]["MODEL"]
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here")
+    downloaded = tmp_path / "hub/models--Qwen--Qwen3-8B"
+    (downloaded / "refs").mkdir(parents=True)
+    (downloaded / "refs/main").write_text("0a1b2c")
+    foreword = tmp_path / "bin/foreword"
+    foreword.parent.mkdir()
+    foreword.write_text('#!/bin/sh\necho "$1 $FOREWORD_ENGINE__TOKENIZER"\n')
+    foreword.chmod(0o755)
+    first, *arguments = gateway["command"]
+    assert first == "sh"
+    environment = {
+        "PATH": f"{foreword.parent}:{os.environ['PATH']}",
+        "ENGINE_DOWNLOADS": str(tmp_path),
+        "MODEL": "Qwen/Qwen3-8B",
+    }
+    # Compose makes one sign of two.
+    command = [shell, *(argument.replace("$$", "$") for argument in arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"serve {downloaded}/snapshots/0a1b2c\n"
+    environment["MODEL"] = "not/there"
+    served = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert served.stdout.startswith("serve "), "the gateway starts, and says that it has none"
 
 
 def as_written(value: object) -> object:
@@ -154,7 +193,9 @@ def test_the_two_redis_keep_what_they_must(services: dict[str, Any]) -> None:
 def test_everything_that_others_wait_for_tells_its_health(services: dict[str, Any]) -> None:
     for service in services.values():
         for waited_for, how in service.get("depends_on", {}).items():
-            assert how == {"condition": "service_healthy"}
+            # A Redis that is dead must stop nothing.
+            expected = "service_started" if waited_for == "kv-redis" else "service_healthy"
+            assert how == {"condition": expected}
             assert "healthcheck" in services[waited_for]
 
 

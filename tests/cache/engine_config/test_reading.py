@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.engine_config import ConfigKind, lint_configs, read_config
+from cache.engine_config import ConfigKind, covered, lint_configs, read_config
 from cache.engine_config.view import Process, Program
 from cache.errors import EngineConfigError
 from prompts.lint.source_file import SourceFile
@@ -221,6 +221,7 @@ def test_published_ports_are_open_unless_they_are_on_loopback(
     [
         ("hello world", "notes.txt", None, "nothing in it starts or configures"),
         ("services: [", "compose.yaml", None, "line 2:"),
+        ("model-path: /m\napi-key: *secret\n", "e.yaml", None, "line 2: an alias has no anchor;"),
         ('{"model_path": ', "info.json", None, "line 1: it is no JSON object"),
         ("plain", "x", ConfigKind.SERVER_INFO, "it is no JSON object"),
         ("a: b", "x", ConfigKind.COMPOSE, "nothing in it starts or configures"),
@@ -251,7 +252,7 @@ FRAGMENTS = st.sampled_from(
         "image: redis\n", "ipc: service:a\n", "shm_size: 9999999999999999999gb\n", "'", '"', "#",
         '{"model_path": "/m", ', '"page_size": 1e999', "mp_host: 1\n", "maxmemory 1\n", "\r\n", "1",
         "python -m sglang.launch_server ", "--enable-lmcache ", "--page-size 0 ",
-        "--chunk-size nan ",
+        "--chunk-size nan ", "--api-key ", '"password":', "HF_TOKEN=", "ü'x\"y", "requirepass ",
     ]
 )  # fmt: skip
 
@@ -265,5 +266,7 @@ def test_any_text_is_judged_or_refused_and_places_are_in_the_file(
         findings = lint_configs([file], kind).findings
     except EngineConfigError:
         return
+    hidden = covered(file, kind)
+    assert (len(hidden.data), hidden.line_starts) == (len(file.data), file.line_starts)
     for finding in findings:
         assert 0 <= finding.place.start <= finding.place.stop <= len(file.data)

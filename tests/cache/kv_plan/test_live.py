@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
+
 from cache.break_even import break_even
 from cache.engine_loads import EngineLoads
 from cache.kv_plan import PlanOptions, make_plan, parse_model_config
-from cache.kv_plan.live import LivePlan, LiveTier, live_json, live_text
+from cache.kv_plan.live import LivePlan, LiveTier, live_json, live_text, live_tiers
 from cache.load_cost import LoadCost
 from cache.prefill_speed import PrefillSpeed
+from cache.tier_status import RamStatus, TierStatus
 from tests.kv_plan_configs import QWEN3_8B
 
 SPEED = PrefillSpeed(tokens_per_s=8000, tokens=20_000)
@@ -76,3 +79,21 @@ def test_json_is_strict_and_null_where_nothing_is_known() -> None:
     assert nothing["plan"] is None
     assert set(dict(nothing["engine"]).values()) == {None, 0}
     assert "m: no" in live_text(unknown)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 8])
+def test_a_tier_holds_chunks_of_all_ranks(ranks: int) -> None:
+    """As the guard tells a chunk's bytes: the sum over the ranks."""
+    ram = RamStatus(used_bytes=0, capacity_bytes=10**8, chunks=0, bytes=0, seconds=0)
+    status = TierStatus(
+        instance="a",
+        chunk_tokens=64,
+        chunk_bytes=10**6 * ranks,
+        ram=ram,
+        adapters=(),
+        evictions={},
+        salt_keys=0,
+        salts_destroyed=0,
+    )
+    (held,) = live_tiers(status, {})
+    assert held.tokens == 80 // ranks * 64

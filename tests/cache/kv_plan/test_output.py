@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 import pytest
 
+from cache.errors import CacheError
 from cache.kv_plan import (
     KvPlan,
     PlanOptions,
@@ -81,3 +83,15 @@ def test_a_pool_smaller_than_the_window_is_a_problem() -> None:
     plan = planned(models.QWEN3_14B, pool_tokens=10_000)
     (problem,) = to_json(plan)["problems"]
     assert "a prompt of more than 10,000 tokens is refused" in problem
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_whatever_a_field_holds_the_plan_is_whole_or_an_error_of_ours(name: str) -> None:
+    strange = (0, -1, 1, 10**12, 0.5, float("nan"), float("inf"), "x", None, True, [], [[1]], {})
+    options = {"gpu": find_gpu("H100"), "tiers": TIERS, "weight_bytes": 2**30, "ranks": 2}
+    for key in (*ALL[name], "quantization_config", "rope_scaling", "sliding_window"):
+        for value in strange:
+            with suppress(CacheError):
+                plan = planned({**ALL[name], key: value}, **options)
+                json.dumps(to_json(plan), allow_nan=False)
+                render_text(plan)

@@ -147,6 +147,8 @@ def test_all_known_gpus_are_found_and_others_are_not() -> None:
         assert find_gpu(name).name == name
     with pytest.raises(GpuNotFoundError, match="--gpu-memory-gib"):
         find_gpu("TPU v5")
+    with pytest.raises(GpuNotFoundError):
+        find_gpu("V100")  # SGLang 0.5.23 needs sm75
 
 
 def test_weights_that_do_not_fit_are_a_problem_with_a_way_out() -> None:
