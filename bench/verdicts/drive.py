@@ -89,6 +89,7 @@ class Driver:
 
     def _send_clean(self, requests: int) -> list[Answer]:
         traffic = CleanTraffic(self.texts, lambda question: self._ask(Site.PLAIN, question))
+        traffic.open(collection=_CLEAN)
         return traffic.send(requests, collection=_CLEAN)
 
     def _drive(self, site: Site, between: Disturbance, cases: Sequence[Case]) -> None:
