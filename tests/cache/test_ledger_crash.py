@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from cache.summary import GROUPS, rescan, summaries
 from cache.tables import ledger, ledger_days, ledger_hours
 
+pytestmark = pytest.mark.slow
+
 EngineMaker = Callable[..., sa.Engine]
 
 FLUSH_S = 0.2
@@ -23,8 +25,6 @@ import sys, time
 from datetime import datetime, UTC
 from app.database import open_database
 from cache import Ledger, LedgerRow, RequestStatus
-
-pytestmark = pytest.mark.slow
 
 ledger = Ledger(open_database(sys.argv[1]), flush_s={FLUSH_S}, max_batch=1000)
 for i in range(int(sys.argv[3])):
