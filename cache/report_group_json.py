@@ -91,7 +91,7 @@ def _sum_json(figure: TokenSum) -> dict[str, object]:
     }
 
 
-def _percentiles_json(times: Percentiles) -> dict[str, object]:
+def _percentiles_json(times: Percentiles | TtftShare) -> dict[str, object]:
     return {
         "requests": times.requests,
         "p50": times.p50_s,
@@ -101,10 +101,5 @@ def _percentiles_json(times: Percentiles) -> dict[str, object]:
 
 
 def _share_json(kind: TtftShare) -> dict[str, object]:
-    return {
-        "requests": kind.requests,
-        "p50": kind.p50_s,
-        "p90": kind.p90_s,
-        "p99": kind.p99_s,
-        "buckets": [{"up_to": bound, "requests": number} for bound, number in kind.buckets],
-    }
+    buckets = [{"up_to": bound, "requests": number} for bound, number in kind.buckets]
+    return _percentiles_json(kind) | {"buckets": buckets}
