@@ -27,15 +27,17 @@ class CleanTraffic:
         """So many requests, of all kinds by turns."""
         return [self._next(collection) for _ in range(requests)]
 
-    def open(self, *, collection: str) -> None:
+    def open(self, *, collection: str) -> list[Answer]:
         """The first request of each salt and template, which is no part of what is judged.
 
         Others may have left their scaffold in the engine, and `isolated` is right then.
         """
-        for template in ("chat", "talk"):
-            self._say(template, [self._brief()])
         question = {"role": "user", "content": self._texts.unique(12)}
-        self._ask(Question(template="docqa", messages=[question], collection=collection))
+        return [
+            self._say("chat", [self._brief()]),
+            self._say("talk", [self._brief()]),
+            self._ask(Question(template="docqa", messages=[question], collection=collection)),
+        ]
 
     def _next(self, collection: str) -> Answer:
         match self._random.randrange(7):

@@ -62,6 +62,7 @@ class Driver:
     _answers: list[tuple[Site, Answer]] = field(default_factory=list)
     _sent: list[_Sent] = field(default_factory=list)
     _clean: list[Answer] = field(default_factory=list)
+    _openings: list[Answer] = field(default_factory=list)
 
     def run(self, plan: Sequence[Case], *, clean_requests: int) -> Score:
         """Clean traffic first, then all cases, then what the ledgers say of each request.
@@ -89,7 +90,7 @@ class Driver:
 
     def _send_clean(self, requests: int) -> list[Answer]:
         traffic = CleanTraffic(self.texts, lambda question: self._ask(Site.PLAIN, question))
-        traffic.open(collection=_CLEAN)
+        self._openings = traffic.open(collection=_CLEAN)
         return traffic.send(requests, collection=_CLEAN)
 
     def _drive(self, site: Site, between: Disturbance, cases: Sequence[Case]) -> None:
@@ -213,6 +214,7 @@ class Driver:
                 if sent.case.burst > 1 or sent.case.between is Disturbance.DROP_AND_FLUSH
                 for answer in sent.answers
             ),
+            openings=frozenset(answer.request_id for answer in self._openings),
         )
 
 

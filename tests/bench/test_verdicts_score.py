@@ -85,3 +85,11 @@ def test_a_response_does_not_show_what_other_salts_had_left() -> None:
     shown = row | {"verdict": "rounding", "cause": "chunk"}
     assert Score(cases=(), clean=(), answers=[(shown, row)]).unequal == []
     assert "shown as isolated" in Score(cases=(), clean=(), answers=[(row, row)]).unequal[0]
+
+
+def test_an_opening_may_show_that_others_use_its_scaffold() -> None:
+    row = ROW | {"lost": {"isolated": 96}, "verdict": "isolated", "cause": "other_salt"}
+    opening = frozenset({row["request_id"]})
+    told = Score(cases=(), clean=(), answers=[(row, row)], openings=opening)
+    assert told.unequal == []
+    assert "shown as isolated" in replace(told, openings=frozenset()).unequal[0]
