@@ -202,7 +202,7 @@ class Accountant:
             self._index.computed(
                 keys, salt=prompt.salt, replica=prompt.replica, at=outcome.ended_at
             )
-        if rules.chunk_tokens is not None and not outcome.tiers_skipped:
+        if rules.chunk_tokens is not None and outcome.tiers_known and not outcome.tiers_skipped:
             self._index.tiered(keys, salt=prompt.salt, at=outcome.ended_at)
         if expectation.learnt is not None and output:
             self._lineages.answered(expectation.learnt, output.tobytes())

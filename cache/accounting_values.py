@@ -61,8 +61,9 @@ class Outcome:
     """What became of a request; what the engine did not say is None.
 
     `completed` is whether the whole answer came. `failed` tells an error from a client that left.
-    `tiers_skipped` is whether the engine did not ask the tiers for this request. `events_heard` is
-    whether any KV event came from the replica since the request was sent.
+    `tiers_skipped` is whether the engine did not ask the tiers for this request; without
+    `tiers_known` that is too old a word to say that it gave them any. `events_heard` is whether any
+    KV event came from the replica since the request was sent.
     """
 
     cached_tokens: int | None
@@ -73,6 +74,7 @@ class Outcome:
     output_ids: Sequence[int] | None = None
     first_token_at: float | None = None
     tiers_skipped: bool | None = None
+    tiers_known: bool = True
     failed: bool = False
     events_heard: bool = True
 

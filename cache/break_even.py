@@ -149,4 +149,9 @@ def switched_off(state: SwitchState, *, rules: SwitchRules, at: float) -> Switch
 
 
 def _enough(found: BreakEven, rules: SwitchRules) -> bool:
-    return found.loads >= rules.least_loads and found.loaded_tokens >= rules.least_tokens
+    return found.loads >= rules.least_loads and has_enough_tokens(found, rules)
+
+
+def has_enough_tokens(found: BreakEven, rules: SwitchRules) -> bool:
+    """Loads that brought nothing were late, and need no tokens to show that they don't pay."""
+    return found.loaded_tokens >= rules.least_tokens or not found.loaded_tokens

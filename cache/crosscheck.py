@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from cache.engine_metrics import CachedTokens, CacheSource, EngineDelta
 from cache.labels import OTHER
-from cache.summary import Summary, summaries
+from cache.summary import Coverage, Summary, coverage, summaries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,7 @@ class CrossCheck:
     no response's.
     With `resets` > 0 the engine's figures are lower bounds. `unlabelled_tokens` is what the engine
     counted for requests without a template label, such as another client's; it is in no line.
+    Without `is_whole` rows at the window's edge are no longer kept, and nothing is compared.
     """
 
     since: datetime
@@ -75,6 +76,7 @@ class CrossCheck:
     unknown_requests: int
     resets: int
     unlabelled_tokens: int
+    is_whole: bool = True
 
     @property
     def difference_tokens(self) -> int:
@@ -83,16 +85,51 @@ class CrossCheck:
     @property
     def difference_ratio(self) -> float | None:
         """Relative to the engine's count; None where that is 0 and the responses' isn't."""
+        if not self.is_whole:
+            return None
         return _ratio(self.difference_tokens, sum(line.engine.total for line in self.lines))
 
 
-def cross_check(connection: sa.Connection, counted: EngineDelta) -> CrossCheck:
+def cross_check(connection: sa.Connection, *windows: EngineDelta) -> CrossCheck:
     """Compare the ledger with what the engine counted in the same window.
+
+    Of several windows, the longest first, that is the first one of which all rows are kept that
+    its edges need: sums of whole hours can't be compared with a count that begins within one.
 
     Requests are taken by the time when they ended; call `Ledger.flush` first. One that ends just
     around either snapshot may be on one side only. Where the ledger's roll-ups have folded rare
     templates into `OTHER`, so is the engine's count of them.
+
+    Raises:
+        ValueError: no window.
     """
+    if not windows:
+        raise ValueError("a cross-check needs a window")
+    whole = (counted for counted in windows if _is_whole(connection, counted))
+    counted = next(whole, None)
+    if counted is None:
+        return _unknown(windows[0])
+    return _compared(connection, counted)
+
+
+def _is_whole(connection: sa.Connection, counted: EngineDelta) -> bool:
+    asked = Coverage(since=counted.since, until=counted.until)
+    return coverage(connection, since=asked.since, until=asked.until) == asked
+
+
+def _unknown(counted: EngineDelta) -> CrossCheck:
+    return CrossCheck(
+        since=counted.since,
+        until=counted.until,
+        lines=(),
+        unknown_requests=0,
+        resets=counted.resets,
+        unlabelled_tokens=0,
+        is_whole=False,
+    )
+
+
+def _compared(connection: sa.Connection, counted: EngineDelta) -> CrossCheck:
     window = {"since": counted.since, "until": counted.until}
     found = summaries(connection, **window, by=("template",))
     replicas = summaries(connection, **window, by=("replica",))

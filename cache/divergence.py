@@ -164,12 +164,17 @@ def _found(
 ) -> Iterator[Range]:
     yield from found_messages(prompt.packed, prompt.pieces, earlier, shared, prompt.session)
     for piece, known in zip(prompt.pieces, seen, strict=True):
-        if piece.stop <= shared or piece.message or piece.volatility >= Volatility.TURN:
+        if piece.stop <= shared or piece.message or _is_new(piece):
             continue
         if known and piece.start >= shared:
             yield piece.start, piece.stop
         elif (other := _form_of(piece, earlier)) is not None:
             yield from kept_of_edited(prompt.packed, piece, earlier.packed, other, shared)
+
+
+def _is_new(piece: Piece) -> bool:
+    """Whether a piece is a turn's own text. A document is the collection's wherever it is shown."""
+    return piece.volatility >= Volatility.TURN and piece.document is None
 
 
 def _form_of(piece: Piece, earlier: EarlierPrompt) -> Piece | None:

@@ -70,6 +70,8 @@ class Explanation:
             "mode": row.mode,
             "replica": row.replica,
             "route_reason": row.route_reason,
+            "mode_reason": row.mode_reason,
+            "predicted_ttft_s": row.predicted_ttft_s,
             "status": row.status.value,
             "prompt_tokens": row.prompt_tokens,
             "ideal_tokens": row.ideal_tokens,

@@ -14,7 +14,7 @@ from cache.errors import KvEventError
 GPU = "GPU"
 
 
-class BlockStored(msgspec.Struct, tag=True, kw_only=True, frozen=True):
+class BlockStored(msgspec.Struct, tag=True, kw_only=True, frozen=True, gc=False):
     """Pages that are now in a replica's cache, in order, after the page `parent_block_hash`.
 
     `parent_block_hash` None: they start a prompt. `medium` None means the GPU. Hashes are the
@@ -32,7 +32,7 @@ class BlockStored(msgspec.Struct, tag=True, kw_only=True, frozen=True):
     lora_name: str | None = None
 
 
-class BlockRemoved(msgspec.Struct, tag=True, kw_only=True, frozen=True):
+class BlockRemoved(msgspec.Struct, tag=True, kw_only=True, frozen=True, gc=False):
     """Pages that a replica's cache no longer holds."""
 
     block_hashes: list[int]
@@ -62,13 +62,22 @@ class EventBatch:
     attn_dp_rank: int | None = None
 
 
+_Known: TypeAlias = BlockStored | BlockRemoved | AllBlocksCleared
+
+
+class _KnownBatch(msgspec.Struct, array_like=True):
+    ts: float
+    events: list[_Known]
+    attn_dp_rank: int | None = None
+
+
 class _WireBatch(msgspec.Struct, array_like=True):
     ts: float
     events: list[msgspec.Raw]
     attn_dp_rank: int | None = None
 
 
-_Known: TypeAlias = BlockStored | BlockRemoved | AllBlocksCleared
+_known_batches = msgspec.msgpack.Decoder(_KnownBatch)
 _batches = msgspec.msgpack.Decoder(_WireBatch)
 _events: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_Known)
 
@@ -82,6 +91,15 @@ def decode_batch(payload: bytes) -> EventBatch:
         KvEventError: the payload isn't a batch at all.
     """
     try:
+        known = _known_batches.decode(payload)
+    except msgspec.MsgspecError:
+        return _one_by_one(payload)
+    events = tuple([_checked(event) for event in known.events])
+    return EventBatch(ts=known.ts, events=events, attn_dp_rank=known.attn_dp_rank)
+
+
+def _one_by_one(payload: bytes) -> EventBatch:
+    try:
         batch = _batches.decode(payload)
     except msgspec.MsgspecError as exc:
         raise KvEventError(reason=str(exc)) from exc
@@ -94,12 +112,12 @@ def _event(raw: msgspec.Raw) -> KvEvent:
         event: _Known = _events.decode(raw)
     except msgspec.MsgspecError as exc:
         return UnreadEvent(str(exc))
-    if isinstance(event, BlockStored):
-        return _checked(event)
-    return event
+    return _checked(event)
 
 
-def _checked(event: BlockStored) -> BlockStored | UnreadEvent:
+def _checked(event: _Known) -> KvEvent:
+    if not isinstance(event, BlockStored):
+        return event
     pages, tokens = len(event.block_hashes), len(event.token_ids)
     if event.block_size < 1 or pages * event.block_size != tokens:
         return UnreadEvent(

@@ -27,6 +27,8 @@ class LedgerRow:
         prompt_digest: digest of the prompt's token ids.
         prompt_text: only where the operator has switched it on; None everywhere else.
         route_reason: why this replica was chosen.
+        mode_reason: why this mode.
+        predicted_ttft_s: what the choice of the mode expected of `ttft_s`.
     """
 
     request_id: str
@@ -59,3 +61,5 @@ class LedgerRow:
     prompt_digest: str | None = None
     prompt_text: str | None = None
     route_reason: str | None = None
+    mode_reason: str | None = None
+    predicted_ttft_s: float | None = None

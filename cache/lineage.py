@@ -53,7 +53,7 @@ class EarlierPrompt:
     def __post_init__(self) -> None:
         self.digests = frozenset([piece.digest for piece in self.pieces])
         self.lasting = frozenset(
-            [p.digest for p in self.pieces if p.message or p.volatility < Volatility.TURN]
+            [p.digest for p in self.pieces if p.document or p.volatility < Volatility.TURN]
         )
 
     @property
@@ -95,6 +95,7 @@ class Lineages:
         self._max_bytes = max_bytes
         self._lineages: dict[LineageKey, _Lineage] = {}
         self._prompts: OrderedDict[EarlierPrompt, LineageKey] = OrderedDict()
+        self._of_salt: dict[str, dict[EarlierPrompt, None]] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -142,6 +143,7 @@ class Lineages:
         lineage.latest = prompt
         lineage.prompts += 1
         self._prompts[prompt] = key
+        self._of_salt.setdefault(key.salt, {})[prompt] = None
         self._bytes += prompt.weight
         while len(self._prompts) > self._max_prompts or self._bytes > self._max_bytes:
             self._forget(next(iter(self._prompts)))
@@ -166,11 +168,15 @@ class Lineages:
 
     def forget_salt(self, salt: str) -> None:
         """Drop all that a salt had."""
-        for prompt in [prompt for prompt, key in self._prompts.items() if key.salt == salt]:
+        for prompt in list(self._of_salt.get(salt, ())):
             self._forget(prompt)
 
     def _forget(self, prompt: EarlierPrompt) -> None:
         key = self._prompts.pop(prompt)
+        of_salt = self._of_salt[key.salt]
+        del of_salt[prompt]
+        if not of_salt:
+            del self._of_salt[key.salt]
         self._bytes -= prompt.weight
         lineage = self._lineages[key]
         lineage.prompts -= 1

@@ -1,7 +1,8 @@
 """What a load from a tier costs: so much for each load, so much for each token. Pure.
 
 Two looks at a tier's counters give the loads, bytes and seconds between them. Loads of different
-sizes tell the two costs apart; where all have one size, all is counted per token.
+sizes tell the two costs apart; where all have one size, all is counted per token. Loads that were
+late took their time, whatever they brought: those that brought nothing count as latency.
 """
 
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ class _Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTrack:
-    """What one tier loaded between looks, the newest last."""
+    """What one tier loaded between looks, the newest last. An interval may be all of late loads."""
 
     last: LoadTotals | None = None
     intervals: tuple[_Interval, ...] = ()
@@ -66,13 +67,11 @@ class LoadTrack:
         last = self.last
         if last is None or totals.bytes < last.bytes or totals.seconds < last.seconds:
             return replace(self, last=totals)
-        moved = totals.bytes - last.bytes
-        if moved == 0:
+        moved, took_s = totals.bytes - last.bytes, totals.seconds - last.seconds
+        if moved == 0 and took_s == 0:
             return replace(self, last=totals)
         loads = 0 if totals.loads is None or last.loads is None else totals.loads - last.loads
-        interval = _Interval(
-            loads=max(loads, 0), bytes=moved, seconds=totals.seconds - last.seconds
-        )
+        interval = _Interval(loads=max(loads, 0), bytes=moved, seconds=took_s)
         return LoadTrack(last=totals, intervals=(*self.intervals, interval)[-WINDOW:])
 
     def forgotten(self) -> "LoadTrack":
@@ -103,6 +102,9 @@ def _fit(intervals: Sequence[_Interval]) -> tuple[float, float]:
 
     Either way the fitted costs of all loads add up to about the seconds that were measured.
     """
+    all_bytes, all_s = sum(i.bytes for i in intervals), sum(i.seconds for i in intervals)
+    if not all_bytes:
+        return all_s / max(1, sum(i.loads for i in intervals)), 0.0
     loads_loads = sum(float(i.loads) * i.loads for i in intervals)
     loads_bytes = sum(float(i.loads) * i.bytes for i in intervals)
     bytes_bytes = sum(float(i.bytes) * i.bytes for i in intervals)
@@ -115,4 +117,4 @@ def _fit(intervals: Sequence[_Interval]) -> tuple[float, float]:
         s_per_byte = (bytes_s * loads_loads - loads_s * loads_bytes) / determinant
         if latency_s >= 0 and s_per_byte >= 0:
             return latency_s, s_per_byte
-    return 0.0, sum(i.seconds for i in intervals) / sum(i.bytes for i in intervals)
+    return 0.0, all_s / all_bytes

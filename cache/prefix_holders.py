@@ -25,6 +25,10 @@ class Holders:
     def of_salt(self, salt: str) -> Mapping[Replica, Holder]:
         return self._salts.get(salt, {})
 
+    def on(self, replica: Replica) -> list[Holder]:
+        """All salts' holders on one replica."""
+        return [found[replica] for found in self._salts.values() if replica in found]
+
     def holder(self, salt: str, replica: Replica) -> Holder:
         holders = self._salts.setdefault(salt, {})
         found = holders.get(replica)

@@ -4,7 +4,7 @@ It learns from what the gateway sent and from the engines' KV events. `docs/pref
 what it knows and what it can't.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 
 from cache.flame import FlameNode
@@ -22,7 +22,7 @@ _PAGES_A_MARK = 8
 _FEWEST_MARKS = 1024
 # Measured with `bench.micro.prefix_index`: the objects of a run and of a mark.
 _RUN_BYTES = 450
-_MARK_BYTES = 360
+_MARK_BYTES = 376
 
 
 class PrefixIndex:
@@ -133,7 +133,8 @@ class PrefixIndex:
 
     def tiers_cleared(self) -> None:
         """The tiers hold nothing any more, of any salt."""
-        self._forget(lambda holder: holder.replica is self._tiers)
+        for holder in self._holders.on(self._tiers):
+            self._forget(holder)
 
     def stored(self, replica: str, event: BlockStored, *, at: float) -> None:
         """A replica put pages into its GPU's cache; `at` is when the gateway heard of it.
@@ -164,8 +165,8 @@ class PrefixIndex:
         """Forgets all that a salt left anywhere, as when its tenant is deleted."""
         for holder in list(self._holders.of_salt(salt).values()):
             holder.flights.clear()
+            self._forget(holder)
             self._holders.sweep(holder)
-        self._forget(lambda holder: holder.salt == salt)
         self._flame.forget(salt)
 
     def served(
@@ -220,10 +221,9 @@ class PrefixIndex:
         self._tree.forget(mark)
         self._holders.sweep(mark.holder)
 
-    def _forget(self, unwanted: Callable[[Holder], bool]) -> None:
-        for mark in self._tree.recency:
-            if unwanted(mark.holder):
-                self._drop(mark)
+    def _forget(self, holder: Holder) -> None:
+        for mark in holder.held():
+            self._drop(mark)
 
     def _left_by_others(self, path: Sequence[Stretch], salt: str, at: float) -> int:
         total = 0

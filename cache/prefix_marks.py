@@ -50,13 +50,44 @@ class Replica:
 
 @dataclass(slots=True, eq=False)
 class Holder:
-    """One salt on one replica; `marks` counts its marks, `flights` are its requests under way."""
+    """One salt on one replica; `marks` counts its marks, `flights` are its requests under way.
+
+    The marks themselves are linked, from `last` on, so that they are found among all others'.
+    """
 
     salt: str
     replica: Replica
     marks: int = 0
+    last: "Mark | None" = None
     removed_at: float = -inf
     flights: list[tuple[float, PageKeys]] = field(default_factory=list)
+
+    def hold(self, mark: "Mark") -> None:
+        """A new mark of its own."""
+        mark.former, mark.latter = self.last, None
+        if self.last is not None:
+            self.last.latter = mark
+        self.last = mark
+        self.marks += 1
+
+    def let_go(self, mark: "Mark") -> None:
+        former, latter = mark.former, mark.latter
+        if former is not None:
+            former.latter = latter
+        if latter is None:
+            self.last = former
+        else:
+            latter.former = former
+        mark.former = mark.latter = None
+        self.marks -= 1
+
+    def held(self) -> "list[Mark]":
+        """Its marks, each before those on the runs above it."""
+        found, mark = [], self.last
+        while mark is not None:
+            found.append(mark)
+            mark = mark.former
+        return sorted(found, key=lambda mark: mark.run.start, reverse=True)
 
 
 class Mark:
@@ -68,8 +99,10 @@ class Mark:
 
     __slots__ = (
         "epoch",
+        "former",
         "gone",
         "holder",
+        "latter",
         "left",
         "left_at",
         "left_before",
@@ -102,6 +135,8 @@ class Mark:
         self.number = 0
         self.older: Mark | None = None
         self.newer: Mark | None = None
+        self.former: Mark | None = None
+        self.latter: Mark | None = None
 
     def left_by(self, at: float) -> int:
         """Pages that were left at a time."""

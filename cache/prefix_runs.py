@@ -120,7 +120,7 @@ class RunTree:
         mark = run.marks.get(holder)
         if mark is None:
             mark = run.marks[holder] = Mark(run, holder)
-            holder.marks += 1
+            holder.hold(mark)
             self.recency.add(mark)
         return mark
 
@@ -136,7 +136,7 @@ class RunTree:
         self._unname(mark)
         self.recency.remove(mark)
         del run.marks[holder]
-        holder.marks -= 1
+        holder.let_go(mark)
         if not run.marks:
             self._drop(run)
         elif not run.children and mark.left == run.pages:
@@ -187,7 +187,7 @@ class RunTree:
 
     def _split_mark(self, lower: Mark, run: Run, pages: int) -> None:
         upper = run.marks[lower.holder] = Mark(run, lower.holder)
-        lower.holder.marks += 1
+        lower.holder.hold(upper)
         self.recency.add_above(upper, lower)
         lower.split(upper, pages)
         if lower.number:

@@ -54,7 +54,7 @@ def load_report(
     until: datetime | None = None,
     by: Sequence[str] = ("template",),
     budgets: Budgets | None = None,
-    counted: EngineDelta | None = None,
+    counted: Sequence[EngineDelta] = (),
     ledger: LedgerStatus | None = None,
     flame: FlameNode | None = None,
     prices: Prices | None = None,
@@ -69,7 +69,8 @@ def load_report(
         since, until: requests that ended in `since` <= end < `until`; None is without a bound.
         by: columns to group by, among `cache.summary.GROUPS`.
         budgets: hit rates that templates are held to.
-        counted: what the engine counted, for the cross-check; it brings its own window.
+        counted: what the engine counted, for the cross-check, in windows of its own: the longest
+            first (`cross_check`).
         ledger: the writer's state, so that the report can say what is missing from it.
         flame: the prefix index's, as far as it remembers; it has no window.
         prices: for the savings; None where the prefill speed isn't known.
@@ -111,7 +112,7 @@ def load_report(
         falls=_falls(connection, templates, window),
         budgets=check_budgets([_rates(s) for s in templates], budgets) if budgets else (),
         flame=flame,
-        cross_check=None if counted is None else cross_check(connection, counted),
+        cross_check=cross_check(connection, *counted) if counted else None,
         ledger=ledger,
     )
 

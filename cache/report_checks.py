@@ -41,12 +41,8 @@ def _foretold_section(foretold: Foretold) -> Section:
 def _check_section(check: CrossCheck) -> Section:
     window = f"{moment(check.since)} to {moment(check.until)}, cached tokens."
     if not check.lines:
-        return Section(
-            id="check",
-            title=_CHECK,
-            short=_SHORT,
-            lead=[(window,), ("Neither side counted a request.",)],
-        )
+        why = "Neither side counted a request." if check.is_whole else _NOT_WHOLE
+        return Section(id="check", title=_CHECK, short=_SHORT, lead=[(window,), (why,)])
     return Section(
         id="check",
         title=_CHECK,
@@ -139,5 +135,9 @@ def _ledger_notes(status: LedgerStatus) -> list[Sentence]:
     return notes
 
 
+_NOT_WHOLE = (
+    "Not possible: the rows of the hour in which this begins are no longer all kept, so that what "
+    "belongs to it can't be told."
+)
 _SHORT = "Cross-check"
 _CHECK = "Cross-check with the engine's own count (sglang:cached_tokens_total)"

@@ -147,6 +147,7 @@ def _check_json(check: CrossCheck) -> dict[str, object]:
     return {
         "since": _iso(check.since),
         "until": _iso(check.until),
+        "is_whole": check.is_whole,
         "difference_tokens": check.difference_tokens,
         "difference_ratio": check.difference_ratio,
         "unknown_requests": check.unknown_requests,

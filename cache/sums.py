@@ -7,10 +7,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from cache.counting import IN_SQL, TTFT_KIND_IN_SQL, bucketed
 from cache.figures import FIGURES, TIMES
 from cache.histogram_arrays import decoded, histograms_of, summed
 from cache.histograms import Histogram
+from cache.row_sums import sums_of_rows
 from cache.tables import GROUPINGS, ledger, ledger_days, ledger_hours, ledger_series
 from cache.windows import LENGTH, Grain, Part, floor
 
@@ -75,18 +75,11 @@ def _add_rows(
     connection: sa.Connection, part: Part, by: Sequence[str], sums: SumsByKey, step: Grain | None
 ) -> None:
     first = () if step is None else (_start_of(part, step),)
-    where = _where(part)
-    # By series first: numbers are quicker to sort than labels, and are far fewer afterwards.
-    by_series = (
-        sa.select(ledger.c.series, *(IN_SQL[name].label(name) for name in FIGURES))
-        .where(*where)
-        .group_by(ledger.c.series)
-        .subquery()
-    )
-    for key, values in _figures(connection, by_series, by, start=None, where=()):
-        _include(sums[first + key], values)
-    for key, kind, histogram in _row_times(connection, where, by):
-        sums[first + key].times[kind] += histogram
+    for found in sums_of_rows(connection, since=part.since, until=part.until, by=by):
+        total = sums[first + found.labels]
+        _include(total, found.figures)
+        for kind, histogram in found.times.items():
+            total.times[kind] += histogram
 
 
 def _add_rollups(
@@ -145,30 +138,6 @@ def _grouped(
 def _include(sums: Sums, values: Sequence[int]) -> None:
     for name, value in zip(FIGURES, values, strict=True):
         sums.figures[name] += int(value or 0)
-
-
-def _row_times(
-    connection: sa.Connection, where: Sequence[sa.ColumnElement[bool]], by: Sequence[str]
-) -> Iterator[tuple[Key, str, Histogram]]:
-    """Histograms of rows: their times travel, since a database can't put them into buckets."""
-    keys: dict[Key, int] = {}
-    labels = sa.select(ledger_series.c.id, *(ledger_series.c[label] for label in by)).where(
-        ledger_series.c.grouping == _ALL
-    )
-    places = {
-        series: keys.setdefault(tuple(key), len(keys))
-        for series, *key in connection.execute(labels)
-    }
-    row = ledger.c
-    statement = sa.select(row.series, TTFT_KIND_IN_SQL, row.ttft_s, row.e2e_s).where(
-        row.series.is_not(None), *where
-    )
-    names = list(keys)
-    for chunk in connection.execute(statement.execution_options(yield_per=_CHUNK)).partitions():
-        series, *columns = zip(*chunk, strict=True)
-        counts = bucketed([places[number] for number in series], *columns)
-        for owner, histogram in histograms_of(summed([counts])).items():
-            yield names[owner // len(TIMES)], TIMES[owner % len(TIMES)], histogram
 
 
 def _table(grain: Grain) -> sa.Table:

@@ -91,6 +91,8 @@ ledger = sa.Table(
     sa.Column("prompt_digest", sa.String(64)),
     sa.Column("prompt_text", sa.Text),
     sa.Column("route_reason", sa.String(256)),
+    sa.Column("mode_reason", sa.String(512)),
+    sa.Column("predicted_ttft_s", sa.Double),
     # The series that the row is counted in; it isn't the row's own, but the roll-ups'.
     sa.Column("series", sa.Integer),
     sa.CheckConstraint("status IN ('ok', 'error', 'aborted')", name="status"),

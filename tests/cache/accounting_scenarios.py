@@ -18,11 +18,11 @@ from tests.cache.accounting_world import Flight, Settled, World, message
 
 DOCQA = load_templates(shipped_templates()).find("docqa")
 CHAT = load_templates(shipped_templates()).find("chat")
-DOCQA_2 = parse_template(
+DOCQA_NEXT = parse_template(
     Path("docqa.yaml"),
     (shipped_templates() / "docqa.yaml")
     .read_bytes()
-    .replace(b"version: 1", b"version: 2")
+    .replace(b"version: 2", b"version: 3")
     .replace(b"You answer questions from", b"Please answer any question out of"),
 )
 SHORT = parse_template(
@@ -212,7 +212,7 @@ def other_salt(world: World) -> Case:
 def version(world: World) -> Case:
     docs = documents(world)
     world.ask(DOCQA, asked(world, docs))
-    return case(world.ask(DOCQA_2, asked(world, docs)), Cause.VERSION)
+    return case(world.ask(DOCQA_NEXT, asked(world, docs)), Cause.VERSION)
 
 
 def tools_changed(world: World) -> Case:

@@ -82,6 +82,7 @@ class World:
     trees: dict[str, RadixTree] = field(default_factory=dict)
     left: dict[tuple[str, str], list[tuple[int, ...]]] = field(default_factory=dict)
     tier_is_down: bool = False
+    guard_is_silent: bool = False
     salt: str = "salt-a"
     made: int = 0
     accountant: Accountant = field(init=False)
@@ -219,6 +220,7 @@ class World:
                 completed=completed,
                 failed=failed,
                 tiers_skipped=self.tier_is_down if self.tier is not None else None,
+                tiers_known=not self.guard_is_silent,
                 events_heard=heard,
             ),
         )

@@ -12,6 +12,10 @@ def check_tree(tree: RunTree) -> None:
     order = {mark: number for number, mark in enumerate(tree.recency)}
     assert len(order) == tree.recency.size == sum(len(run.marks) for run in runs)
     assert tree.named_pages == sum(len(mark.names) // KEY_BYTES for mark in order)
+    for holder in {mark.holder for mark in order}:
+        held = holder.held()
+        assert len(held) == len(set(held)) == holder.marks
+        assert set(held) == {mark for mark in order if mark.holder is holder}
     for run in runs:
         _check_run(run)
         for holder, mark in run.marks.items():

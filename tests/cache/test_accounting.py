@@ -414,3 +414,14 @@ def end_anyhow(world: World, flight: Flight) -> Settled:
     if flight.began_at is None:
         return world.end(flight, reported=dice.random() < 0.5, completed=False)
     return world.end(flight, reported=dice.random() < 0.9, completed=dice.random() < 0.8)
+
+
+def test_chunks_count_as_given_to_the_tiers_only_while_the_guards_word_is_fresh(
+    new_world: WorldMaker,
+) -> None:
+    for silent in (False, True):
+        world = new_world(chunk=64)
+        world.guard_is_silent = silent
+        flight = world.ask(DOCQA, asked(world, documents(world))).flight
+        match = world.index.match(world.index.keys(flight.ids), salt=flight.salt, sent_at=1e9)
+        assert (match.tiered == 0) is silent

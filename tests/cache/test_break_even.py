@@ -148,3 +148,12 @@ def test_a_load_that_took_no_time_pays_always() -> None:
     assert found.verdict is TierVerdict.PAYS
     assert found.pays_from_tokens == 0
     assert found.load_tokens_per_s == math.inf
+
+
+def test_loads_that_brought_nothing_are_evidence_enough() -> None:
+    late = LoadCost(latency_s=0.6, s_per_token=0, loads=4, tokens=0)
+    found = break_even(late, speed(1000))
+    assert (found.verdict, found.ratio) == (TierVerdict.SLOWER, 0)
+    assert decide(SwitchState(), found, rules=RULES, at=0).phase is SwitchPhase.OFF
+    few = break_even(LoadCost(latency_s=0.6, s_per_token=0, loads=3, tokens=0), speed(1000))
+    assert decide(SwitchState(), few, rules=RULES, at=0) == SwitchState()

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from cache.crosscheck import SourceTokens, cross_check
 from cache.engine_metrics import CachedTokens, CacheSource, EngineDelta, delta, parse_engine_metrics
+from cache.retention import Retention, purge_some
 from cache.rows import LedgerRow, RequestStatus, insert_rows
 
 RowMaker = Callable[..., LedgerRow]
@@ -154,3 +155,25 @@ def test_only_requests_that_ended_in_the_window_are_compared(
 
 def test_a_restart_of_the_engine_is_passed_on(connection: sa.Connection) -> None:
     assert cross_check(connection, replace(counted(), resets=2)).resets == 2
+
+
+def test_a_window_whose_edge_rows_are_gone_is_unknown_and_a_later_whole_one_is_compared(
+    connection: sa.Connection, make_row: RowMaker
+) -> None:
+    begun = START + timedelta(minutes=30)
+    early, inside = START + timedelta(minutes=10), START + timedelta(minutes=40)
+    later = START + timedelta(hours=3, minutes=10)
+    insert_rows(connection, [hit(make_row, 7, at=at) for at in (early, inside, later)])
+    longest = replace(counted(("docqa@1", CacheSource.DEVICE, 14)), since=begun)
+    newest = replace(counted(("docqa@1", CacheSource.DEVICE, 7)), since=START + timedelta(hours=3))
+
+    assert cross_check(connection, longest, newest).since == begun
+    assert cross_check(connection, longest).difference_tokens == 0
+
+    purge_some(
+        connection, Retention(rows_days=1), now=START + timedelta(days=1, hours=1, minutes=1)
+    )
+    check = cross_check(connection, longest)
+    assert (check.is_whole, check.lines, check.difference_ratio) == (False, (), None)
+    check = cross_check(connection, longest, newest)
+    assert (check.is_whole, check.since, check.difference_tokens) == (True, newest.since, 0)

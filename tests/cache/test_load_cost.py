@@ -107,3 +107,17 @@ def test_two_loads_one_after_the_other_take_both_times() -> None:
 def test_tokens_of_no_size_are_refused() -> None:
     with pytest.raises(ValueError, match="above 0"):
         LoadTrack().cost(bytes_per_token=0)
+
+
+def test_late_loads_take_their_time_though_they_brought_nothing() -> None:
+    late = LoadTrack().advance(LoadTotals(loads=0, bytes=0, seconds=0))
+    late = late.advance(LoadTotals(loads=4, bytes=0, seconds=2.4))
+    cost = late.cost(bytes_per_token=PER_TOKEN)
+    assert cost == LoadCost(latency_s=0.6, s_per_token=0, loads=4, tokens=0)
+
+    both = late.advance(LoadTotals(loads=5, bytes=640_000, seconds=2.5)).cost(
+        bytes_per_token=PER_TOKEN
+    )
+    assert both is not None
+    assert both.loads * both.latency_s + both.tokens * both.s_per_token == pytest.approx(2.5)
+    assert both.seconds(both.tokens / both.loads) == pytest.approx(0.5)

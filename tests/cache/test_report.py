@@ -113,7 +113,7 @@ def whole_report(connection: sa.Connection) -> Report:
     return load_report(
         connection,
         now=NOW,
-        counted=engine_counted(1760, 1028),
+        counted=[engine_counted(1760, 1028)],
         budgets=Budgets.parse(["docqa=0.9", "chat=0.5", "gone=0.1"]),
         flame=FLAME,
         prices=PRICES,
@@ -149,7 +149,7 @@ def test_unknown_is_said_and_never_shown_as_zero(connection: sa.Connection) -> N
 
 
 def test_json_has_null_for_unknown_and_the_same_numbers(connection: sa.Connection) -> None:
-    report = load_report(connection, now=NOW, counted=engine_counted(1760, 924, resets=1))
+    report = load_report(connection, now=NOW, counted=[engine_counted(1760, 924, resets=1)])
     values = json.loads(to_json(report))
     docqa, chat = values["groups"]
     assert chat["group"] == {"template": "chat@1"}

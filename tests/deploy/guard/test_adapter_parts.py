@@ -7,6 +7,7 @@ import pytest
 from foreword_guard.adapter_health import AdapterHealth, AdapterState, Switch
 from foreword_guard.adapter_settings import AdapterSettings
 from foreword_guard.codecs import named_codec
+from foreword_guard.counters import AdapterCounters
 from foreword_guard.errors import CodecError, SettingError
 from foreword_guard.load_gate import LoadGate
 from foreword_guard.loads import LoadRecords, Run
@@ -231,3 +232,29 @@ def test_the_deadlines_come_from_the_environment() -> None:
 def test_a_codec_that_cant_be_made_is_refused_by_name(options: dict[str, object]) -> None:
     with pytest.raises(CodecError, match=str(options["inner"])):
         named_codec(options)
+
+
+def test_a_late_load_counts_with_its_time_though_it_served_nothing() -> None:
+    counters = AdapterCounters()
+    counters.load(0.6, chunks=0, size_bytes=0, failed=4, late=True)
+    counters.load(0.001, chunks=0, size_bytes=0, failed=4)
+    counters.load_refused(4)
+
+    loads = counters.snapshot()["loads"]
+    assert loads == {"tasks": 2, "chunks": 0, "bytes": 0, "seconds": 0.6, "failed": 12, "late": 1}
+
+
+def test_a_salt_without_a_key_is_told_and_stops_no_other_salts_stores(
+    health: AdapterHealth,
+) -> None:
+    assert health.sealing_failed("the key disk is full")
+    assert not health.sealing_failed("the key disk is full")
+    assert health.may_store()
+    assert health.may_read()
+    assert (health.state, health.reason) == (
+        AdapterState.FAILING,
+        "not all is stored: the key disk is full",
+    )
+
+    health.sealed_well()
+    assert (health.state, health.reason) == (AdapterState.OK, None)

@@ -116,7 +116,7 @@ def _healthy(rig: Rig) -> None:
 
 @pytest.fixture
 def salt() -> str:
-    return secrets.token_hex(32)
+    return secrets.token_hex(16)
 
 
 def states(rig: Rig) -> tuple[str, str]:
@@ -322,9 +322,12 @@ def stores_again(rig: Rig, name: str, ids: list[int], salt: str) -> bool:
 
 def test_what_a_destroyed_salt_stored_is_never_served_again(rig: Rig, salt: str) -> None:
     ids, cold = rig.new_prompt(salt)
-    other = secrets.token_hex(32)
+    other = secrets.token_hex(16)
     other_ids, _ = rig.new_prompt(other)
 
+    for no_salt in ("", "a"):
+        refused = httpx.delete(f"{rig.tier.url}/foreword/salts/{no_salt}")
+        assert (refused.status_code, "no salt" in refused.json()["detail"]) == (422, True)
     rig.tier.destroy_salt(salt)
     rig.engine.flush()
     after, _, _ = rig.ask(ids, salt)
@@ -349,7 +352,7 @@ def test_a_lossy_serde_stores_less_and_answers_nearly_the_same(rig: Rig, salt: s
     ids, cold = rig.new_prompt(salt)
     whole = sizes_of(rig, salt)
     exact = json.dumps(rig.tier.adapters)
-    lossy_salt = secrets.token_hex(32)
+    lossy_salt = secrets.token_hex(16)
     for adapter in rig.tier.adapters:
         adapter["serde"] = SERDE | {"inner": "fp8"}
     rig.tier.process.kill()

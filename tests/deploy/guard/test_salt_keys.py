@@ -1,12 +1,18 @@
 """Each salt has a key of its own; once destroyed it is gone, for this process and the next."""
 
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from foreword_guard.errors import FrameError, SaltDestroyedError, SaltKeyError
-from foreword_guard.salt_keys import SaltKeys, salt_folder
+from foreword_guard.salt_key_files import KEPT_S, SaltKeyFiles
+from foreword_guard.salt_keys import SaltKeys, is_salt, salt_folder
 
 MASTER = bytes(range(32))
 NONCE = bytes(12)
@@ -129,3 +135,116 @@ def test_a_folder_that_cant_be_made_is_an_error_that_names_it(tmp_path: Path) ->
 
 def test_the_keys_lie_beside_the_master_key() -> None:
     assert salt_folder(Path("/home/kv.key")) == Path("/home/kv.keys")
+
+
+@contextmanager
+def hanging(folder: Path, salt: str) -> Iterator[None]:
+    """A pipe in a key's place, which is read for ever until somebody writes into it."""
+    folder.mkdir(exist_ok=True)
+    files = SaltKeyFiles(MASTER, folder)
+    pipe = files.path(files.name(salt))
+    os.mkfifo(pipe)
+    yield
+    pipe.write_bytes(b"")
+
+
+def refused(keys: SaltKeys, salt: str) -> None:
+    with pytest.raises(SaltKeyError, match="doesn't answer in time"):
+        keys.for_sealing(salt)
+
+
+def test_a_disk_that_hangs_holds_up_only_what_needs_it_and_that_not_for_long(folder: Path) -> None:
+    keys = SaltKeys(MASTER, folder)
+    known = sealed_by(keys.for_sealing("known"))
+    with hanging(folder, "slow"):
+        waiting = threading.Thread(target=refused, args=(keys, "slow"))
+        waiting.start()
+        began = time.monotonic()
+        assert sealed_by(keys.for_sealing("known")) == known
+        assert time.monotonic() - began < 0.1
+        waiting.join(2)
+        assert not waiting.is_alive()
+
+        began = time.monotonic()
+        for salt in ("slow", "new", "newer"):
+            refused(keys, salt)
+        assert keys.counts()[1] == 0
+        assert time.monotonic() - began < 0.2, "once it is known to hang nobody waits"
+        assert threading.active_count() < 10
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            keys.for_sealing("new")
+            keys.for_sealing("slow")
+            return
+        except SaltKeyError:
+            time.sleep(0.01)
+    pytest.fail("the disk answers again, and isn't used")
+
+
+def test_a_salt_that_a_hanging_disk_keeps_from_being_destroyed_is_told_and_not_used(
+    folder: Path,
+) -> None:
+    keys = SaltKeys(MASTER, folder)
+    with hanging(folder, "slow"):
+        with pytest.raises(SaltKeyError):
+            keys.for_opening("slow")
+        with pytest.raises(SaltKeyError):
+            keys.destroy("known")
+        assert keys.is_destroyed("known")
+
+
+def test_a_key_that_is_read_while_its_salt_is_destroyed_is_used_for_nothing(folder: Path) -> None:
+    keys = SaltKeys(MASTER, folder, wait_s=5)
+    with hanging(folder, "tenant"):
+        failures: list[BaseException] = []
+
+        def seal() -> None:
+            try:
+                keys.for_sealing("tenant")
+            except SaltDestroyedError as error:
+                failures.append(error)
+
+        sealing = threading.Thread(target=seal)
+        sealing.start()
+        time.sleep(0.1)
+        (pipe,) = files(folder, ".key")
+        pipe.with_suffix(".gone").touch()
+    sealing.join(5)
+    assert len(failures) == 1
+    assert files(folder, ".key") == []
+
+
+def test_a_mark_goes_once_no_request_can_know_its_salt_any_more(folder: Path) -> None:
+    keys = SaltKeys(MASTER, folder)
+    keys.for_sealing("old")
+    keys.destroy("old")
+    (mark,) = files(folder, ".gone")
+    ago = time.time() - KEPT_S - 60
+    os.utime(mark, (ago, ago))
+    keys.destroy("new")
+
+    assert not keys.is_destroyed("old")
+    assert keys.is_destroyed("new")
+    assert keys.counts() == (0, 1)
+    with pytest.raises(FrameError):
+        keys.for_opening("old")
+    assert SaltKeys(MASTER, folder).counts() == (0, 1)
+
+
+def test_an_old_mark_stays_while_its_key_is_there(folder: Path) -> None:
+    key_files = SaltKeyFiles(MASTER, folder)
+    key_files.make("tenant")
+    name = key_files.name("tenant")
+    key_files.path(name).with_suffix(".gone").touch()
+
+    assert key_files.forget_old(time.time() + 2 * KEPT_S) == set()
+    key_files.remove(name)
+    assert key_files.forget_old(time.time() + 2 * KEPT_S) == {name}
+
+
+@pytest.mark.parametrize("name", ["", "a", "A" * 32, "0" * 31, "0" * 33, f"a/{'0' * 32}", " "])
+def test_what_is_no_salt_is_told_from_what_is(name: str) -> None:
+    assert not is_salt(name)
+    assert is_salt("0123456789abcdef" * 2)
+    assert is_salt(f"foreword-probe-{'0' * 32}")

@@ -52,6 +52,7 @@ class AdapterHealth:
             failures=1, retry_s=retry_s, clock=clock, max_doublings=_MAX_STORE_DOUBLINGS
         )
         self._switch = Switch()
+        self._unsealed: str | None = None
         self._lock = threading.Lock()
 
     @property
@@ -100,11 +101,19 @@ class AdapterHealth:
     def stored_well(self) -> None:
         self._storing.succeeded()
 
+    def sealing_failed(self, reason: str) -> bool:
+        """A salt's key couldn't be had, which stops no other salt's stores. True when it's news."""
+        known, self._unsealed = self._unsealed, reason
+        return known is None
+
+    def sealed_well(self) -> None:
+        self._unsealed = None
+
     @property
     def state(self) -> AdapterState:
         if not self._switch.enabled:
             return AdapterState.OFF
-        if self._reading.closed and self._storing.closed:
+        if self._reading.closed and self._storing.closed and self._unsealed is None:
             return AdapterState.OK
         return AdapterState.FAILING
 
@@ -114,5 +123,7 @@ class AdapterHealth:
         if not self._switch.enabled:
             return self._switch.reason
         reading, storing = self._reading.status.reason, self._storing.status.reason
-        parts = [part for part in (reading, storing and f"nothing is stored: {storing}") if part]
+        unsealed = self._unsealed and f"not all is stored: {self._unsealed}"
+        told = (reading, storing and f"nothing is stored: {storing}", unsealed)
+        parts = [part for part in told if part]
         return "; ".join(parts) or None

@@ -194,7 +194,7 @@ class AdapterLoads:
             self._opening[self._sealing.submit_open(chunks, load.gate)] = load
 
     def _refuse(self, task_id: int, keys: Sequence[ObjectKey]) -> int:
-        self._parts.counters.load(0.0, chunks=0, size_bytes=0, failed=len(keys))
+        self._parts.counters.load_refused(len(keys))
         self._report(task_id, Bitmap(len(keys)))
         return task_id
 

@@ -47,6 +47,11 @@ class AdapterParts:
         if self.health.store_failed(reason):
             logger.warning("foreword_guard: nothing is stored in %s: %s", self.label, reason)
 
+    def sealing_failed(self, reason: str) -> None:
+        """Some salt has no key now: told, and the other salts' chunks are stored on."""
+        if self.health.sealing_failed(reason):
+            logger.warning("foreword_guard: a salt's chunks aren't stored: %s", reason)
+
     def can_read_again(self) -> None:
         self.health.can_read_again()
         logger.warning("foreword_guard: %s is used again", self.label)

@@ -17,7 +17,10 @@ class LookupCounts:
 
 @dataclass(slots=True)
 class LoadCounts:
-    """`chunks`, `bytes` (in RAM) and `seconds` are of what was served; `failed` are chunks."""
+    """`chunks` and `bytes` (in RAM) are of what was served; `failed` are chunks.
+
+    `seconds` are of loads that served something, and of late ones, whether they did or not.
+    """
 
     tasks: int = 0
     chunks: int = 0
@@ -66,9 +69,14 @@ class AdapterCounters:
             self._loads.tasks += 1
             self._loads.chunks += chunks
             self._loads.bytes += size_bytes
-            self._loads.seconds += seconds if chunks else 0.0
+            self._loads.seconds += seconds if chunks or late else 0.0
             self._loads.failed += failed
             self._loads.late += late
+
+    def load_refused(self, chunks: int) -> None:
+        """A load that wasn't begun: no task, or it would make the others look quicker."""
+        with self._lock:
+            self._loads.failed += chunks
 
     def store(self, seconds: float, *, chunks: int, size_bytes: int, done: bool) -> None:
         with self._lock:

@@ -39,9 +39,10 @@ _BACKLOG_SHARE = 0.25
 
 @dataclass
 class _Store(_StoreTaskState):  # type: ignore[misc]
-    """A store; `size_bytes` of RAM wait for it."""
+    """A store; `size_bytes` of RAM wait for it, and `seal` is its task of the serde."""
 
     size_bytes: int = 0
+    seal: int = -1
     watch: Stopwatch = field(default_factory=Stopwatch)
 
 
@@ -142,6 +143,7 @@ class GuardedAdapter(SerdeL2AdapterWrapper):  # type: ignore[misc]
             self._backlog_bytes += size_bytes
             self._store_tasks[task_id] = store
             serde_id = self._serde.submit_serialize(objects, temp_objs, store.keys)
+            store.seal = serde_id
             self._serde_to_store[serde_id] = task_id
         return task_id
 
@@ -167,8 +169,11 @@ class GuardedAdapter(SerdeL2AdapterWrapper):  # type: ignore[misc]
         )
         if success:
             self.parts.health.stored_well()
+            self.parts.health.sealed_well()
         elif store.phase is _StorePhase.INNER_STORE:
             self.parts.storing_failed("chunks couldn't be written")
+        elif (problem := self._serde.take_problem(store.seal)) is not None:
+            self.parts.sealing_failed(problem)
         super()._finalize_store(wrapped_id, success, bytes_transferred)
 
     # The thread

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from foreword_guard.adapter_health import Switch
 from foreword_guard.errors import SaltKeyError
+from foreword_guard.salt_keys import is_salt
 from foreword_guard.tier_state import TierState, UnknownAdapterError
 
 # Chunks that a request is reading now are dropped when it lets go of them, which it does within
@@ -61,6 +62,9 @@ def foreword_routes(state: TierState) -> APIRouter:
 
     @router.delete("/salts/{salt:path}")
     async def destroy(salt: str, request: Request) -> Any:
+        if not is_salt(salt):
+            named = f"{salt[:40]!r} is no salt" if salt else "no salt is named"
+            raise HTTPException(422, f"{named}: name the one whose KV is to be destroyed for good")
         managers = _l1_managers(request)
         try:
             await asyncio.to_thread(state.destroy_salt, salt)

@@ -91,6 +91,20 @@ class SealingProcessor(AsyncSerdeProcessor):  # type: ignore[misc]
         self._openers = ThreadPoolExecutor(max_workers, thread_name_prefix="foreword-open")
         self._rejected: dict[SerdeTaskId, list[ObjectKey]] = {}
         self._rejected_lock = threading.Lock()
+        self._keys = keys
+        self._problems: dict[SerdeTaskId, str] = {}
+
+    def submit_serialize(
+        self, src_objs: list[MemoryObj], dst_objs: list[MemoryObj], keys: list[ObjectKey]
+    ) -> SerdeTaskId:
+        task_id: SerdeTaskId = self._alloc_task_id()
+        self._pool.submit(self._seal, task_id, src_objs, dst_objs, keys)
+        return task_id
+
+    def take_problem(self, task_id: SerdeTaskId) -> str | None:
+        """Why a store's salt has no key now; asked once, after its result. None: it has one."""
+        with self._rejected_lock:
+            return self._problems.pop(task_id, None)
 
     def submit_open(
         self,
@@ -110,6 +124,31 @@ class SealingProcessor(AsyncSerdeProcessor):  # type: ignore[misc]
     def close(self) -> None:
         self._openers.shutdown(wait=True)
         super().close()
+
+    def _seal(
+        self,
+        task_id: SerdeTaskId,
+        sources: list[MemoryObj],
+        targets: list[MemoryObj],
+        keys: list[ObjectKey],
+    ) -> None:
+        """As LMCache does it, once all salts have their key."""
+        try:
+            for salt in {key.cache_salt for key in keys}:
+                self._keys.for_sealing(salt)
+        except SaltKeyError as error:
+            with self._rejected_lock:
+                self._problems[task_id] = str(error)
+            self._fail_seal(task_id)
+        except SaltDestroyedError:
+            self._fail_seal(task_id)
+        else:
+            self._run_task(task_id, _TaskType.SERIALIZE, sources, targets, keys)
+
+    def _fail_seal(self, task_id: SerdeTaskId) -> None:
+        with self._lock:
+            self._completed_serialize[task_id] = False
+        self._serialize_efd.notify()
 
     def _open(
         self,

@@ -10,6 +10,7 @@ from foreword_guard.adapter_settings import AdapterSettings
 from foreword_guard.counters import AdapterCounters, RamCounters
 from foreword_guard.guarded_adapter import GuardedAdapter
 from foreword_guard.loads import RAM, LoadRecords
+from foreword_guard.salt_key_files import KEPT_S
 from foreword_guard.salt_keys import SaltKeys
 
 # Foreword's names for LMCache's types of adapters; any other keeps its own.
@@ -47,7 +48,7 @@ class TierState:
         self.chunk_bytes: int | None = None
         self._settings = settings
         self._adapters: dict[str, GuardedAdapter] = {}
-        self._forgotten: set[str] = set()
+        self._forgotten: dict[str, float] = {}
         self._missing = {_TIER_NAMES.get(kind, kind): why for kind, why in missing.items()}
 
     def guard_adapter(self, inner: Any, serde: Any, l1_manager: Any) -> GuardedAdapter:
@@ -87,7 +88,9 @@ class TierState:
         Raises:
             SaltKeyError: its key couldn't be removed from the disk.
         """
-        self._forgotten.add(salt)
+        now_s = time.monotonic()
+        kept = {old: at for old, at in self._forgotten.items() if now_s - at < KEPT_S}
+        self._forgotten = kept | {salt: now_s}
         if self.keys is not None:
             self.keys.destroy(salt)
 
