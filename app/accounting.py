@@ -30,6 +30,7 @@ from cache.verdicts import Accounting, Verdict
 
 _RETRY_S = 1.0
 _FRESH_S = 1.0
+_GUARD_KNOWN_S = 1.5
 
 _UNKNOWN = Accounting(
     ideal_tokens=None,
@@ -155,6 +156,7 @@ class RequestAccounting:
         if self._settings.accounting.enabled and account.prepared is not None:
             with self._harmless(account):
                 await self._gather_evidence(account)
+                await self._ask_the_guard(account)
             with self._harmless(account):
                 account.accounting = self._judged(account)
         account.settled = True
@@ -186,8 +188,17 @@ class RequestAccounting:
         short = expectation.ideal_tokens - cached
         if chunk_tokens and short >= chunk_tokens and not account.usage.by_tier.storage:
             # The tiers could have served it: does the guard skip them?
-            with anyio.move_on_after(limits.tier_wait_s):
-                await self._counters.look_if_older(_FRESH_S)
+            await self._counters.looks.if_older(_FRESH_S, within_s=limits.tier_wait_s)
+
+    async def _ask_the_guard(self, account: Account) -> None:
+        """Whether the engine gave a prompt's chunks to the tiers is known for moments only."""
+        expectation = account.expectation
+        if expectation is None or account.status is not RequestStatus.OK:
+            return
+        chunk_tokens = expectation.rules.chunk_tokens
+        if chunk_tokens is not None and len(expectation.prompt.token_ids) >= chunk_tokens:
+            within_s = self._settings.accounting.tier_wait_s
+            await self._counters.looks.if_older(_GUARD_KNOWN_S, within_s=within_s)
 
     def _sent(self, account: Account) -> SentPrompt:
         prepared = account.prepared
@@ -236,6 +247,7 @@ class RequestAccounting:
             ended_at=time.monotonic(),
             completed=account.status is RequestStatus.OK,
             tiers_skipped=self._counters.guard.tier_open,
+            tiers_known=self._counters.knows_guard(within_s=_GUARD_KNOWN_S + _FRESH_S),
             failed=account.status is RequestStatus.ERROR,
             events_heard=has_heard,
         )

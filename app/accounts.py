@@ -8,6 +8,7 @@ from typing import Any
 from app.citations import cite
 from app.prepared import Prepared
 from app.problems import problem_of
+from app.spoken import SpokenAnswer
 from cache.accounting import Accountant, Expectation, for_client
 from cache.diagnostics import diagnostics
 from cache.rows import LedgerRow, RequestStatus
@@ -15,6 +16,9 @@ from cache.usage import CacheUsage, Tier, TierTokens, parse_usage
 from cache.verdicts import Accounting
 
 JSONObject = dict[str, Any]
+
+# As much of a mode's reason as the ledger keeps.
+_REASON = 512
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +35,7 @@ class Account:
     ttft_s: float | None = None
     status: RequestStatus = RequestStatus.ABORTED
     error_code: str | None = None
-    answer: list[str] = field(default_factory=list)
+    spoken: SpokenAnswer = field(default_factory=SpokenAnswer)
     engine_url: str = ""
     tiers: tuple[Tier, ...] = tuple(Tier)
     keeps_text: bool = False
@@ -41,11 +45,12 @@ class Account:
     first_token_at: float | None = None
     accounting: Accounting | None = None
     settled: bool = False
+    others: int | None = None
     reported_usage: JSONObject | None = None
     _sglext: JSONObject = field(default_factory=dict)
 
     def learn(self, answer: JSONObject) -> None:
-        """Keep what an answer, or a chunk of one, says about re-use.
+        """Keep what an answer, or a chunk of one, says, and what it says about re-use.
 
         SGLang sends usage, the split by tier and the answer's token ids in chunks of their own.
         """
@@ -54,6 +59,9 @@ class Account:
             self.reported_usage = usage
         if isinstance(extension, dict):
             self._sglext |= extension
+        for choice in answer.get("choices") or ():
+            if choice.get("index", 0) == 0:
+                self.spoken.add(choice.get("message") or choice.get("delta") or {})
 
     def read_usage(self) -> None:
         """Make sense of all that was learned."""
@@ -121,6 +129,8 @@ class Account:
             mode=prepared.mode.value if prepared and prepared.mode else None,
             replica=prepared.replica if prepared else None,
             route_reason=prepared.route_reason if prepared else None,
+            mode_reason=(prepared.mode_reason or "")[:_REASON] or None if prepared else None,
+            predicted_ttft_s=predicted_ttft_s(prepared),
             prompt_tokens=local_tokens if reported is None else reported,
             ideal_tokens=books.ideal_tokens if books else None,
             predicted_tokens=books.predicted_tokens if books else None,
@@ -157,6 +167,8 @@ class Account:
             "collection": prepared.collection,
             "mode": prepared.mode,
             "mode_reason": prepared.mode_reason,
+            "mode_costs": prepared.decision.costs_json() if prepared.decision else None,
+            "predicted_ttft_s": predicted_ttft_s(prepared),
             "replica": prepared.replica,
             "route_reason": prepared.route_reason,
             "prompt_tokens": self.usage.prompt_tokens,
@@ -173,6 +185,13 @@ class Account:
             "verdict": books.verdict.value if books else None,
             "cause": books.cause if books else None,
             "divergence": asdict(books.divergence) if books and books.divergence else None,
-            "citations": cite("".join(self.answer), prepared.sources),
+            "citations": cite(self.spoken.text, prepared.sources),
             **asked,
         }
+
+
+def predicted_ttft_s(prepared: Prepared | None) -> float | None:
+    """What was expected of the time to the first token in the request's mode; None unpriced."""
+    if prepared is None or prepared.decision is None or prepared.mode is None:
+        return None
+    return prepared.decision.predicted_ttft_s(prepared.mode)

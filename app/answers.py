@@ -53,7 +53,6 @@ async def read_parts(url: str, response: UpstreamResponse) -> AsyncIterator[JSON
 
 def public_answer(answer: JSONObject, account: Account) -> JSONObject:
     """A whole answer, with Foreword's own block."""
-    account.answer += [_content(choice, "message") for choice in answer.get("choices", [])[:1]]
     return _public(answer, account) | {"foreword": account.block()}
 
 
@@ -71,9 +70,6 @@ def public_part(
     account.learn(part)
     if not part.get("choices"):
         return None
-    for choice in part["choices"]:
-        if choice.get("index") == 0:
-            account.answer.append(_content(choice, "delta"))
     public = _public(part, account)
     options = request.stream_options
     if "usage" in public and not (options and options.continuous_usage_stats):
@@ -110,7 +106,3 @@ def _public(answer: JSONObject, account: Account) -> JSONObject:
     assert account.prepared is not None
     public = {name: value for name, value in answer.items() if name not in _ENGINE_ONLY}
     return public | {"id": account.request_id, "model": account.prepared.model}
-
-
-def _content(choice: JSONObject, part: str) -> str:
-    return (choice.get(part) or {}).get("content") or ""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import anyio
+import anyio.lowlevel
 import sqlalchemy as sa
 import structlog
 
@@ -55,7 +56,7 @@ class KvDeletions:
         except sa.exc.IntegrityError:  # another was a moment earlier: this one is the next
             salts, epoch = await anyio.to_thread.run_sync(self._write_tenant, tenant)
         self._salts.begin_epoch(tenant, epoch)
-        self._gone(salts)
+        await self._gone(salts)
         return epoch
 
     async def delete_collection(self, collection_id: str, *, tenant: str) -> None:
@@ -73,7 +74,7 @@ class KvDeletions:
             self._collections.delete(collection_id, tenant=tenant)
             return salt
 
-        self._gone([await anyio.to_thread.run_sync(delete)])
+        await self._gone([await anyio.to_thread.run_sync(delete)])
 
     async def work(self) -> None:
         """Destroy what is due, for ever."""
@@ -111,11 +112,13 @@ class KvDeletions:
         await anyio.to_thread.run_sync(self._done, salt)
         return True
 
-    def _gone(self, salts: Sequence[str]) -> None:
-        for salt in salts:
-            self._forget(salt)
+    async def _gone(self, salts: Sequence[str]) -> None:
         self.pending += len(salts)
         self._due.set()
+        for salt in salts:
+            self._forget(salt)
+            # A tenant may have hundreds of collections, and requests go on meanwhile.
+            await anyio.lowlevel.checkpoint()
 
     def _learn_epochs(self) -> None:
         """Another gateway on this database may have begun one."""

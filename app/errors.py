@@ -5,9 +5,11 @@ GatewayError
 ├── InvalidRequestError          (param)          the client's request is at fault
 │   ├── ModelNotFoundError       (model, known)
 │   ├── BodyTooLargeError        (limit_bytes)
+│   ├── UnsupportedMediaTypeError (expected)      a body of another kind
 │   ├── RefusedFieldError        (field)          steers the engine or another tenant
 │   ├── ContextLengthError       (prompt_tokens, completion_tokens, limit)
-│   └── CorpusTooLargeError      (collection, prompt_tokens, limit)
+│   ├── CorpusTooLargeError      (collection, prompt_tokens, limit)
+│   └── CorpusRestrictedError    (collection)     not everybody may see all of it
 ├── EngineError                  (engine)
 │   ├── EngineUnreachableError   (problem)
 │   ├── EngineTimeoutError       (phase, after_s)
@@ -17,7 +19,9 @@ GatewayError
 │   └── EngineLeaksError         (evidence)       it serves one tenant's KV to another
 ├── DatabaseError                (url, problem)
 ├── HomeError                    (path, problem)
+├── InvalidSettingError          (setting, problem)
 ├── RequestNotFoundError         (request_id, kept_days)
+├── ResponseNotFoundError        (response_id)
 └── TierServerError              (url, problem)
 ```
 """
@@ -64,6 +68,14 @@ class BodyTooLargeError(InvalidRequestError):
         self.limit_bytes = limit_bytes
 
 
+class UnsupportedMediaTypeError(InvalidRequestError):
+    """The body is of another kind than the route takes."""
+
+    def __init__(self, expected: str) -> None:
+        super().__init__(f"the body must be {expected}")
+        self.expected = expected
+
+
 class RefusedFieldError(InvalidRequestError):
     """A field that only the gateway may set, or that it doesn't know."""
 
@@ -99,6 +111,18 @@ class CorpusTooLargeError(InvalidRequestError):
         self.collection = collection
         self.prompt_tokens = prompt_tokens
         self.limit = limit
+        self.param = "foreword.mode"
+
+
+class CorpusRestrictedError(InvalidRequestError):
+    """A collection that not everybody may see all of can't be shown as a whole."""
+
+    def __init__(self, collection: str) -> None:
+        super().__init__(
+            f"collection {collection!r} holds files that only some groups may see, so it can't be "
+            "shown as a whole; ask with mode rag instead"
+        )
+        self.collection = collection
         self.param = "foreword.mode"
 
 
@@ -214,6 +238,18 @@ class HomeError(GatewayError):
         return f"{self.path} can't be used: {self.problem}"
 
 
+class InvalidSettingError(GatewayError):
+    """A setting doesn't fit what it is used with."""
+
+    def __init__(self, setting: str, problem: str) -> None:
+        super().__init__(setting, problem)
+        self.setting = setting
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"FOREWORD_{self.setting.upper().replace('.', '__')}: {self.problem}"
+
+
 class RequestNotFoundError(GatewayError):
     """The ledger has no such request."""
 
@@ -226,6 +262,20 @@ class RequestNotFoundError(GatewayError):
         return (
             f"no request {self.request_id!r} is in the ledger, which keeps {self.kept_days:g} days;"
             " give the `id` of an answer, also in its x-request-id header"
+        )
+
+
+class ResponseNotFoundError(GatewayError):
+    """No response is kept."""
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(response_id)
+        self.response_id = response_id
+
+    def __str__(self) -> str:
+        return (
+            f"there is no response {self.response_id!r}: responses aren't stored yet; keep what "
+            "the answer said"
         )
 
 

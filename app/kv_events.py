@@ -39,6 +39,8 @@ _LOOK_S = 0.5
 _JOIN_S = 0.3
 _CATCH_UP_S = 5.0
 _QUEUE_MESSAGES = 100_000
+# Waking up costs more than a batch does: under load several come in this time.
+_GATHER_S = 0.002
 # Batches that are taken before others have their turn on the event loop.
 _AT_ONCE = 20
 
@@ -81,7 +83,7 @@ class KvEventFollower:
     _index: PrefixIndex | None = None
     _sequence: EventSequence = field(default_factory=EventSequence)
     _last: tuple[int, float] | None = None  # number and time of the last batch that was applied
-    _news: anyio.Event = field(default_factory=anyio.Event)
+    _news: anyio.Event | None = None  # while somebody waits
 
     async def follow(self) -> None:
         """For ever."""
@@ -98,9 +100,10 @@ class KvEventFollower:
 
     async def wait_for_news(self, within_s: float) -> None:
         """Wait until a further batch has been taken, but no longer than that."""
-        news = self._news
+        if self._news is None:
+            self._news = anyio.Event()
         with anyio.move_on_after(within_s):
-            await news.wait()
+            await self._news.wait()
 
     def close(self) -> None:
         self._context.destroy(linger=0)
@@ -115,25 +118,43 @@ class KvEventFollower:
             socket.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
             socket.setsockopt(zmq.LINGER, 0)
             socket.subscribe(address.topic)
-            socket.connect(address.events)
-            if not await self._catch_up(address):
-                self._lost()
-            due = self.clock() + _JOIN_S
-            while self.source() == source:
-                wait_s = max(0.0, min(_LOOK_S, due - self.clock()))
-                if await socket.poll(int(wait_s * 1000)):
-                    await self._drain(socket, address)
-                if self.clock() >= due:
-                    await self._catch_up(address)
-                    due = self.clock() + _CATCH_UP_S
+            cuts = _Cuts(socket)
+            try:
+                socket.connect(address.events)
+                await self._listen(socket, cuts, source)
+            finally:
+                cuts.close()
 
-    async def _drain(self, socket: zmq.asyncio.Socket, address: KvEventsAddress) -> None:
+    async def _listen(
+        self, socket: zmq.asyncio.Socket, cuts: "_Cuts", source: KvEventSource
+    ) -> None:
+        address = source.address
+        # Reading at once needs no future for each message.
+        messages: zmq.Socket[bytes] = zmq.Socket.shadow(socket)
+        if not await self._catch_up(address):
+            self._lost()
+        due = self.clock() + _JOIN_S
+        while self.source() == source:
+            wait_s = max(0.0, min(_LOOK_S, due - self.clock()))
+            has_come = await socket.poll(int(wait_s * 1000))
+            if has_come:
+                await anyio.sleep(_GATHER_S)
+            if cuts.happened() and not await self._catch_up(address):
+                self._lost()
+            if has_come:
+                await self._drain(messages, address)
+            if self.clock() >= due:
+                await self._catch_up(address)
+                due = self.clock() + _CATCH_UP_S
+
+    async def _drain(self, messages: "zmq.Socket[bytes]", address: KvEventsAddress) -> None:
         for _ in range(_AT_ONCE):
             try:
-                _, number, payload = await socket.recv_multipart(zmq.NOBLOCK)
+                _, number, payload = messages.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
             await self._take(int.from_bytes(number, "big"), payload, address)
+        await anyio.lowlevel.checkpoint()
 
     async def _take(self, number: int, payload: bytes, address: KvEventsAddress) -> None:
         """Apply a batch that came by itself, after those that are missing before it."""
@@ -220,8 +241,9 @@ class KvEventFollower:
         self._last = (number, batch.ts)
         self.status.batches += 1
         self.status.heard_at = self.clock()
-        self._news.set()
-        self._news = anyio.Event()
+        if self._news is not None:
+            self._news.set()
+            self._news = None
 
     def _apply_event(self, event: KvEvent) -> None:
         """Raises PageSizeError: its pages aren't those of the index."""
@@ -257,3 +279,26 @@ class KvEventFollower:
         if problem != self.status.problem:
             structlog.get_logger(replica=self.replica).warning("kv_events", problem=problem)
         self.status.problem = problem
+
+
+class _Cuts:
+    """Notices that a socket's connection was cut, also if it has been made again since."""
+
+    def __init__(self, socket: zmq.asyncio.Socket) -> None:
+        self._watched = socket
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._events: zmq.Socket[bytes] = zmq.Socket.shadow(self._monitor)
+
+    def happened(self) -> bool:
+        """Whether it was cut since this was last asked."""
+        found = False
+        while True:
+            try:
+                self._events.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return found
+            found = True
+
+    def close(self) -> None:
+        self._watched.disable_monitor()
+        self._monitor.close()

@@ -16,6 +16,15 @@ _LEVELS = {
     "kv_event_gaps": "Times that KV events were lost and could not be asked for again",
     "index_pages": "Pages in the prefix index",
     "kv_deletions_pending": "Deleted salts whose keys are still to be destroyed in the tiers",
+    "corpora": "Collections that were used as a whole lately",
+    "corpora_resident": "Those of them that the engine holds whole",
+    "corpus_tokens": "Tokens of their prefixes",
+    "corpus_resident_tokens": "Those of them that the engine is known to hold",
+    "corpus_warmings": "Warmings that ran to their end since the start",
+    "corpus_warmings_failed": "Warmings after which the corpus was not resident",
+    "corpus_warm_computed_tokens": "Tokens that warmings had computed; in no request's count",
+    "corpus_warm_loaded_tokens": "Tokens that warmings loaded from the tiers",
+    "corpus_warm_seconds": "Seconds that warmings took",
 }
 
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator
 from uuid import uuid4
 
 import anyio
-import orjson
 import structlog
 
 from app.accounts import Account, JSONObject
@@ -21,11 +20,11 @@ from app.answers import (
     says_something,
 )
 from app.errors import ContextLengthError, CorpusTooLargeError, EngineError, GatewayError
+from app.modes.reporting import answered_of
 from app.prepare import prepare
-from app.problems import error_body
-from app.schemas import ChatCompletionRequest
+from app.schemas import ChatCompletionRequest, Mode
 from app.services import Services
-from app.sse import DONE, event
+from app.stream_forms import StreamForm
 from app.upstream import UpstreamResponse
 from cache.rows import RequestStatus
 from prompts import PromptError
@@ -36,10 +35,10 @@ _ABORT_S = 2.0
 _log = structlog.get_logger()
 
 
-def open_account(services: Services, *, tenant: str) -> Account:
-    """A fresh account; the clock starts."""
+def open_account(services: Services, *, tenant: str, prefix: str = "chatcmpl-") -> Account:
+    """A fresh account, whose id begins with `prefix`; the clock starts."""
     return Account(
-        request_id=f"chatcmpl-{uuid4().hex}",
+        request_id=f"{prefix}{uuid4().hex}",
         tenant=tenant,
         engine_url=services.replica.client.url,
         tiers=services.settings.engine.tiers,
@@ -105,26 +104,28 @@ async def relay(
     request: ChatCompletionRequest,
     account: Account,
     response: UpstreamResponse,
+    form: StreamForm,
 ) -> AsyncGenerator[bytes]:
     """The answer as server-sent events, each passed on as it comes.
 
     An error after the first byte is an event of its own: the status has been sent.
     """
     try:
+        yield form.begin()
         async for part in read_parts(account.engine_url, response):
             public = public_part(account, request, part)
             if says_something(part) and account.first_content():
                 services.accounting.first_token(account)
             if public is not None:
-                yield event(orjson.dumps(public))
+                yield form.part(public)
         account.status = RequestStatus.OK
         if request.wants_last_chunk:
             await services.accounting.settle(account)
-            yield event(orjson.dumps(last_part(account, request)))
-        yield event(DONE)
+            yield form.part(last_part(account, request))
+        yield form.end()
     except EngineError as error:
         account.failed(error)
-        yield event(orjson.dumps(error_body(error)))
+        yield form.failed(error)
     finally:
         response.close()
         await finish(services, account)
@@ -137,14 +138,48 @@ async def finish(services: Services, account: Account) -> None:
             with anyio.move_on_after(_ABORT_S):
                 await _abort(services, account.request_id)
         await services.accounting.settle(account)
+    _remember(services, account)
+    if account.others is not None and (collection_id := _shown_whole(account)) is not None:
+        services.corpora.ended(collection_id)
+    services.modes.answered(answered_of(account))
     _write_down(services, account)
+
+
+def _remember(services: Services, account: Account) -> None:
+    """Keep an answer with its token ids, so that a follow-up begins with what the engine holds."""
+    prepared, output_ids = account.prepared, account.output_ids
+    if prepared is None or account.status is not RequestStatus.OK:
+        return
+    answer = account.spoken.message()
+    if prepared.remember is not None:
+        prepared.remember(answer)
+    if prepared.tokenizer is not None and output_ids and account.copies == 1:
+        services.conversations.answered(
+            prepared.salt,
+            prepared.rendered,
+            prepared.tokenizer,
+            output_ids=output_ids,
+            answer=answer,
+            transcript=prepared.transcript,
+        )
 
 
 async def _send(services: Services, account: Account) -> UpstreamResponse:
     prepared = account.prepared
     assert prepared is not None
     services.accounting.expect(account)
+    account.others = services.modes.begun()
+    if (collection_id := _shown_whole(account)) is not None:
+        services.corpora.begun(collection_id)
     return await services.replica.client.chat(prepared.body, labels=prepared.labels)
+
+
+def _shown_whole(account: Account) -> str | None:
+    """The collection whose corpus the request is shown; None where there is none."""
+    prepared = account.prepared
+    if prepared is None or prepared.mode is not Mode.CAG or prepared.decision is None:
+        return None
+    return prepared.decision.collection_id
 
 
 async def _abort(services: Services, request_id: str) -> None:

@@ -1,12 +1,14 @@
 """From a client's request to what the engine gets: template, documents, token ids, salt, labels."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import anyio.from_thread
 import orjson
 import structlog
 
-from app.context import Context, find_context
+from app.context import Asked, Context, find_context
 from app.errors import (
     ContextLengthError,
     CorpusTooLargeError,
@@ -14,27 +16,31 @@ from app.errors import (
     ModelNotFoundError,
 )
 from app.messages import message_object, own_messages
-from app.prepared import Prepared
+from app.prepared import Prepared, Retrieval
 from app.replica import ReplicaView
 from app.schemas import (
     FORWARDED_FIELDS,
     ChatCompletionRequest,
+    ForewordOptions,
     Mode,
     check_fields,
     split_messages,
 )
 from app.services import Services
+from app.turn_text import EXCERPTS, PAD, TurnWriter
+from cache.prefix_index import PrefixIndex
 from prompts import (
     Message,
     Prompt,
-    PromptDocument,
+    RenderedSegment,
     Template,
     TokenizedPrompt,
     Tool,
-    VariableType,
+    Transcript,
     Volatility,
     canonical_tools,
     render,
+    with_held_ids,
 )
 from prompts.errors import ChatTemplateError, UnknownVariableError
 from prompts.plain_values import plain_value
@@ -43,7 +49,7 @@ from prompts.render import Value
 ALIAS = "default"
 # Variables that the gateway fills from messages and collections.
 _FILLED_BY_REQUESTS = frozenset(
-    {"conversation", "documents", "history", "instructions", "question"}
+    {"conversation", "documents", EXCERPTS, "history", "instructions", PAD, "question"}
 )
 
 _log = structlog.get_logger()
@@ -65,21 +71,34 @@ async def prepare(
     if request.model not in (model, ALIAS):
         raise ModelNotFoundError(request.model, (model, ALIAS))
     instructions, conversation = split_messages(request.messages)
-    options = request.foreword
-    context = await find_context(services, request, conversation, tenant=tenant)
+    options = request.foreword or ForewordOptions()
     template = services.templates.find(
-        (options.template if options else None) or ("docqa" if context.collection else "chat")
+        options.template or ("docqa" if options.collection is not None else "chat")
     )
+    own = _own_values(template, options, instructions)
+    asked = Asked(
+        tenant=tenant,
+        options=options,
+        conversation=conversation,
+        template=template.reference,
+        writer=TurnWriter(template, own),
+        count=view.tokenizer.count if view.tokenizer else None,
+        cached=_cached(services, view, template, own, conversation, tenant),
+    )
+    context = await find_context(services, asked)
     tools = request.tools()
-    values = _values(template, request, instructions, conversation, context.documents)
+    values = own | _filled_values(template, conversation, context)
     prompt = _with_tools(template, render(template, values), tools if request.shows_tools else ())
-    tokenized = _tokenize(view, request, prompt)
+    salt = services.salts.of(tenant, context.collection_id)
+    tokenized, transcript = _tokenize(services, view, request, prompt, salt)
     if tokenized is not None:
         _check_length(view, request, context, len(tokenized.token_ids))
         messages = [message_object(message) for message in prompt.messages]
     else:
+        prompt = _without_controls(view, prompt, with_excerpts=context.history is not None)
         messages = own_messages(view.tokenizer, request, prompt, len(conversation))
-    salt = services.salts.of(tenant, context.collection_id)
+    if context.remember is not None:
+        context.remember(None)
     return Prepared(
         request_id=request_id,
         tenant=tenant,
@@ -98,6 +117,11 @@ async def prepare(
         mode=context.mode,
         mode_reason=context.reason,
         sources=context.sources,
+        decision=context.decision,
+        retrieval=_counted(context.retrieval, tokenized),
+        tokenizer=view.tokenizer if tokenized is not None else None,
+        transcript=transcript,
+        remember=context.remember,
     )
 
 
@@ -106,32 +130,36 @@ def public_model(services: Services, view: ReplicaView) -> str:
     return services.settings.engine.model or view.info.served_name.rsplit("/", 1)[-1].lower()
 
 
-def _values(
-    template: Template,
-    request: ChatCompletionRequest,
-    instructions: str,
-    conversation: tuple[Message, ...],
-    documents: tuple[PromptDocument, ...],
-) -> Mapping[str, Value]:
-    """The template's variables, by what it declares; the client's own go beside ours."""
+def _own_values(
+    template: Template, options: ForewordOptions, instructions: str
+) -> dict[str, Value]:
+    """The values that neither the messages nor a collection fill."""
+    values: dict[str, Value] = {"instructions": instructions} if instructions else {}
+    return values | given_values(template, options.variables, taken=values)
+
+
+def _filled_values(
+    template: Template, conversation: tuple[Message, ...], context: Context
+) -> dict[str, Value]:
+    """The template's variables for the conversation and the collection, as far as declared."""
     values: dict[str, Value] = {}
     declared = template.variables
-    if instructions:
-        values["instructions"] = instructions
     if "question" in declared:
         *history, question = conversation
         if question.role != "user":
             raise InvalidRequestError("the last message must be the user's", param="messages")
         values["question"] = question.content
-        if history:
-            values["history"] = tuple(history)
+        shown = tuple(history) if context.history is None else context.history
+        if shown:
+            values["history"] = shown
     else:
         values["conversation"] = conversation
-    documents_declared = any(v.type is VariableType.DOCUMENTS for v in declared.values())
-    if documents or documents_declared:
-        values["documents"] = documents
-    if request.foreword is not None:
-        values |= given_values(template, request.foreword.variables, taken=values)
+    if context.documents or "documents" in declared:
+        values["documents"] = context.documents
+    if context.excerpts:
+        values[EXCERPTS] = context.excerpts
+    if context.pad and PAD in declared:
+        values[PAD] = context.pad
     return values
 
 
@@ -168,21 +196,97 @@ def _with_tools(template: Template, prompt: Prompt, tools: tuple[Tool, ...]) -> 
 
 
 def _tokenize(
-    view: ReplicaView, request: ChatCompletionRequest, prompt: Prompt
-) -> TokenizedPrompt | None:
-    """The prompt's token ids; None where the engine has to render the messages itself."""
+    services: Services,
+    view: ReplicaView,
+    request: ChatCompletionRequest,
+    prompt: Prompt,
+    salt: str,
+) -> tuple[TokenizedPrompt | None, Transcript | None]:
+    """The prompt's token ids, those of earlier answers as the model gave them.
+
+    None where the engine has to render the messages itself.
+    """
     if view.tokenizer is None or not view.parity.ok or not request.known:
-        return None
+        return None, None
     structured = prompt.tools or any(m.role == "tool" or m.tool_calls for m in prompt.messages)
     if structured and not view.parity.tools:
-        return None
+        return None, None
     try:
-        return view.tokenizer.tokenize(prompt)
+        tokenized = view.tokenizer.tokenize(prompt)
     except ChatTemplateError as error:
         # The template refuses such a conversation (two user messages in a row, say), or can't be
         # followed in it. The engine tells the client, or can.
         _log.info("engine_renders", template=prompt.template, reason=error.problem)
+        return None, None
+    transcript = services.conversations.resume(salt, prompt, view.tokenizer)
+    held = with_held_ids(tokenized, transcript.token_ids) if transcript else None
+    return (tokenized, None) if held is None else (held, transcript)
+
+
+def _cached(
+    services: Services,
+    view: ReplicaView,
+    template: Template,
+    own: Mapping[str, Value],
+    conversation: tuple[Message, ...],
+    tenant: str,
+) -> Callable[[Context], int] | None:
+    """How many leading tokens are cached of the prompt that a context makes.
+
+    To be called in a worker thread: the prefix index belongs to the event loop.
+    """
+    index, tokenizer = services.accounting.index, view.tokenizer
+    if index is None or tokenizer is None or not view.parity.ok:
         return None
+
+    def cached(context: Context) -> int:
+        values = {**own, **_filled_values(template, conversation, context)}
+        try:
+            packed = tokenizer.tokenize(render(template, values)).packed
+        except ChatTemplateError:
+            return 0
+        salt = services.salts.of(tenant, context.collection_id)
+        return anyio.from_thread.run_sync(_matched, index, packed, salt)
+
+    return cached
+
+
+def _matched(index: PrefixIndex, packed: bytes, salt: str) -> int:
+    """Leading tokens that requests of this salt left anywhere, as far as is known."""
+    found = index.match(index.keys(packed), salt=salt, sent_at=time.monotonic())
+    return found.racing * index.page_tokens
+
+
+def _counted(retrieval: Retrieval | None, prompt: TokenizedPrompt | None) -> Retrieval | None:
+    """What the search found, with the tokens that it takes in the prompt."""
+    if retrieval is None or prompt is None:
+        return retrieval
+    tokens = sum(part.stop - part.start for part in prompt.ranges if part.segment.id == EXCERPTS)
+    return replace(retrieval, found_tokens=tokens)
+
+
+def _without_controls(view: ReplicaView, prompt: Prompt, *, with_excerpts: bool) -> Prompt:
+    """For an engine that tokenizes itself: what documents spell of its control tokens is broken up.
+
+    It would take them for its own; people's messages that spell one are refused instead, unless
+    they are earlier ones `with_excerpts`.
+    """
+    tokenizer = view.tokenizer
+    if tokenizer is None:
+        return prompt
+    broken_up = tokenizer.control.broken_up
+    segments: list[RenderedSegment] = []
+    for segment in prompt.segments:
+        if segment.documents:
+            segment = replace(segment, text=broken_up(segment.text))
+        elif with_excerpts:
+            shown = [
+                replace(m, content=broken_up(m.content)) if m.role == "user" else m
+                for m in segment.expanded
+            ]
+            segment = replace(segment, expanded=tuple(shown))
+        segments.append(segment)
+    return replace(prompt, segments=tuple(segments))
 
 
 def _check_length(
@@ -212,10 +316,13 @@ def _engine_body(
     if tokenized is not None:
         body["input_ids"] = tokenized.token_ids
         # The answer's ids are part of what the engine can re-use later.
-        body["return_output_ids_in_sglext"] = services.settings.accounting.enabled
+        body["return_output_ids_in_sglext"] = True
     if request.stream:
         # In every part: of an answer that is given up, its re-use would be unknown otherwise.
         body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
+    priority = services.corpora.request_priority()
+    if priority is not None:
+        body["priority"] = priority
     if request.completion_limit is not None:
         body["max_tokens"] = request.completion_limit
     allowed = FORWARDED_FIELDS | frozenset(services.settings.gateway.extra_fields)

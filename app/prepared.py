@@ -1,19 +1,86 @@
 """A request as it is ready to be sent."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+from app.citations import telling_words
 from app.schemas import Mode
-from prompts import Prompt, TokenizedPrompt, Volatility, token_digest
+from prompts import (
+    Message,
+    Prompt,
+    PromptTokenizer,
+    TokenizedPrompt,
+    Transcript,
+    Volatility,
+    token_digest,
+)
+from retrieval.documents import AttributeValue, Chunk
+
+if TYPE_CHECKING:
+    from app.modes import Decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
-    """A passage that was put into the prompt; `page` is None where the format has no pages."""
+    """A passage that was put into the prompt; `page` is None where the format has no pages.
+
+    `score` is None where nothing was searched for, or in an earlier turn. `text` is the document's
+    own, characters `start <= i < end` of it, whatever the prompt shows for it.
+    """
 
     document: str
     text: str
     page: int | None = None
     heading: str | None = None
+    file_id: str = ""
+    score: float | None = None
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    chunk_id: str = ""
+    document_id: str = ""
+    start: int = 0
+    end: int = 0
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """What answers are compared with; found once, since a corpus' passages are kept."""
+        return telling_words(self.text)
+
+
+def source_of(chunk: Chunk) -> Source:
+    """A chunk as answers cite it."""
+    return Source(
+        document=chunk.name,
+        text=chunk.text,
+        page=chunk.page,
+        heading=" > ".join(chunk.heading_path) or None,
+        file_id=chunk.file_id,
+        attributes=chunk.attributes,
+        chunk_id=chunk.id,
+        document_id=chunk.document_id,
+        start=chunk.start,
+        end=chunk.end,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieval:
+    """What the search for a request found.
+
+    Attributes:
+        first_turn: whether it began its conversation.
+        documents: ids of the excerpts' documents, in the order of the prompt.
+        found: document id → tokens of all its chunks that were found, by the chunks' measure.
+        found_tokens: of the excerpts in the prompt; None where only the engine can count them.
+        search_s: of the search; None where there was none.
+    """
+
+    first_turn: bool = True
+    documents: tuple[str, ...] = ()
+    found: Mapping[str, int] = field(default_factory=dict)
+    found_tokens: int | None = None
+    search_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +88,8 @@ class Prepared:
     """A request that is ready to be sent.
 
     `prompt` is None where the engine renders the messages itself; `rendered` is it before it
-    became tokens.
+    became tokens, and `tokenizer` made them. `transcript` is there where an earlier answer's own
+    ids are in it. `remember` keeps what a follow-up needs; it takes the answer, where there is one.
     """
 
     request_id: str
@@ -39,6 +107,11 @@ class Prepared:
     mode: Mode | None = None
     mode_reason: str | None = None
     sources: tuple[Source, ...] = field(default=())
+    decision: "Decision | None" = None
+    retrieval: Retrieval | None = None
+    tokenizer: PromptTokenizer | None = field(default=None, repr=False)
+    transcript: Transcript | None = field(default=None, repr=False)
+    remember: Callable[[Message | None], None] | None = field(default=None, repr=False)
 
     @property
     def scaffold_tokens(self) -> int:

@@ -16,7 +16,9 @@ def degradations(services: Services, view: ReplicaView) -> list[str]:
         *_engine(services, view),
         *_tiers(services, view),
         *_accounting(services, view),
+        *services.corpora.reasons,
         *_ledger(services),
+        *_ingest(services),
     ]
 
 
@@ -73,6 +75,11 @@ def _accounting(services: Services, view: ReplicaView) -> Iterator[str]:
         )
     if accounting.errors:
         yield f"accounting failed for {accounting.errors} requests: the log has the reasons"
+
+
+def _ingest(services: Services) -> Iterator[str]:
+    if problem := services.collections.queue.problem:
+        yield f"files wait to be ingested: {problem}"
 
 
 def _ledger(services: Services) -> Iterator[str]:

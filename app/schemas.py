@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.errors import InvalidRequestError, RefusedFieldError
 from prompts import Message, Tool, canonical_tools
@@ -40,10 +40,15 @@ _MESSAGE_FIELDS = frozenset({"name", "reasoning_content", "tool_call_id", "tool_
 
 
 class Mode(StrEnum):
-    """How a collection reaches the prompt: retrieved passages, or all of it."""
+    """How a collection reaches the prompt: retrieved passages, all of it, or a core and passages.
 
+    `auto` is only asked for: what it is decided to be is one of the others.
+    """
+
+    AUTO = "auto"
     RAG = "rag"
     CAG = "cag"
+    HYBRID = "hybrid"
 
 
 class ForewordOptions(BaseModel):
@@ -55,6 +60,15 @@ class ForewordOptions(BaseModel):
     variables: dict[str, Any] = {}
     collection: str | None = None
     mode: Mode | None = None
+    # Of the search in the collection: OpenAI's filter shapes, the asker's groups, most passages,
+    # and the least score that one must have.
+    filters: dict[str, Any] | None = None
+    groups: list[str] = []
+    passages: Annotated[int, Field(ge=1, le=50)] | None = None
+    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    # The order of the passages in the prompt, and whether a second model ranks them.
+    order: Literal["collection", "relevance", "cached"] | None = None
+    rerank: bool = False
     diagnostics: bool = False
 
 
@@ -174,33 +188,6 @@ class ChatCompletionRequest(BaseModel):
         """
         usage = self.stream_options is not None and self.stream_options.include_usage
         return usage or self.foreword is not None
-
-
-class VectorStoreCreate(BaseModel):
-    """The body of `POST /v1/vector_stores`."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    file_ids: list[str] = []
-    metadata: dict[str, str] | None = None
-
-
-class VectorStoreFileCreate(BaseModel):
-    """The body of `POST /v1/vector_stores/{id}/files`."""
-
-    model_config = ConfigDict(frozen=True)
-
-    file_id: str
-
-
-class VectorStoreSearch(BaseModel):
-    """The body of `POST /v1/vector_stores/{id}/search`."""
-
-    model_config = ConfigDict(frozen=True)
-
-    query: Annotated[str, StringConstraints(min_length=1)]
-    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
 
 
 def check_fields(request: ChatCompletionRequest, allowed: Sequence[str] = ()) -> None:

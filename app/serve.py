@@ -6,11 +6,13 @@ import click
 import pydantic
 import uvicorn
 
-from app.errors import DatabaseError, HomeError
+from app.collections import check_embedder
+from app.errors import DatabaseError, HomeError, InvalidSettingError
 from app.log import configure_logging
 from app.main import create_app
 from app.settings import Settings
 from app.stack.ports import is_loopback
+from retrieval import EmbedderError
 
 _COULD_NOT_START = 3
 _SHUTDOWN_S = 30
@@ -30,6 +32,11 @@ def serve(engine_url: str | None, host: str | None, port: int | None) -> None:
             "none, so anybody on the network could use it; keep to 127.0.0.1 and put a proxy that "
             "authenticates in front"
         )
+    try:
+        check_embedder(settings.retrieval)
+    except (EmbedderError, InvalidSettingError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(_COULD_NOT_START)
     config = uvicorn.Config(
         create_app(settings),
         host=settings.gateway.host,

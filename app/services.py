@@ -1,5 +1,6 @@
 """What a request needs, built once: the composition root of the gateway."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ import structlog
 from starlette.requests import HTTPConnection
 
 from app.accounting import RequestAccounting
+from app.collections import Expiry, open_collections
+from app.conversations import Conversations
+from app.cores import Cores
+from app.corpora import Corpora
 from app.crosscheck import EngineCounters
 from app.database import open_database
 from app.deletions import KvDeletions, read_epochs
@@ -19,7 +24,10 @@ from app.engine import EngineClient
 from app.engine_check import EngineCheck
 from app.engine_speed import EngineSpeed
 from app.metrics import Metrics
+from app.modes.opening import open_modes
+from app.modes.policy import ModePolicy
 from app.replica import Replica
+from app.salt_key import require_same_secret
 from app.salts import Salts, load_or_create_secret
 from app.settings import Settings
 from app.tier_client import TierClient
@@ -30,7 +38,7 @@ from cache.labels import LabelCaps
 from cache.ledger import Ledger
 from cache.retention import Retention
 from prompts import TemplateLibrary, load_templates, shipped_templates
-from retrieval import ChunkingSettings, Collections, HashingEmbedder, minilm_embedder
+from retrieval import Collections
 
 LOCAL_TENANT = "local"
 _WATCH_AGAIN_S = 1.0
@@ -44,6 +52,10 @@ class Services:
     database: sqlalchemy.Engine
     templates: TemplateLibrary
     collections: Collections
+    corpora: Corpora
+    cores: Cores
+    conversations: Conversations
+    modes: ModePolicy
     replica: Replica
     counters: EngineCounters
     engine_check: EngineCheck
@@ -77,6 +89,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         secret = load_or_create_secret(settings.home / "hmac.key")
         database = _database(settings)
         stack.callback(database.dispose)
+        require_same_secret(database, secret, settings.home / "hmac.key")
         ledger = _ledger(settings, database)
         stack.callback(ledger.close)
         client = _client(settings)
@@ -117,12 +130,35 @@ def _services(
     )
     stack.callback(accounting.close)
     salts = Salts(secret, read_epochs(database))
-    collections = _collections(settings, database)
+    collections = open_collections(settings, database, stack)
+    templates = _templates(settings)
+    corpora = Corpora(
+        settings.corpora,
+        collections=collections,
+        templates=templates,
+        replica=replica,
+        accounting=accounting,
+        salts=salts,
+        database=database,
+    )
+    tier_policy = _tier_policy(settings, tiers, watch, speed) if tiers and watch else None
     return Services(
         settings=settings,
         database=database,
-        templates=_templates(settings),
+        templates=templates,
         collections=collections,
+        corpora=corpora,
+        modes=open_modes(
+            settings.modes,
+            database,
+            collections=collections,
+            corpora=corpora,
+            replica=replica,
+            speed=speed,
+            tiers=tier_policy,
+        ),
+        cores=Cores(collections),
+        conversations=Conversations(max_bytes=settings.gateway.conversation_mb * 2**20),
         replica=replica,
         counters=counters,
         engine_check=EngineCheck(counters, chunk_tokens=accounting.chunk_tokens),
@@ -134,13 +170,15 @@ def _services(
         metrics=Metrics(),
         started=datetime.now(UTC),
         tier_watch=watch,
-        tier_policy=_tier_policy(settings, tiers, speed) if tiers else None,
+        tier_policy=tier_policy,
     )
 
 
-def _tier_policy(settings: Settings, tiers: TierClient, speed: EngineSpeed) -> TierPolicy:
+def _tier_policy(
+    settings: Settings, tiers: TierClient, watch: TierWatch, speed: EngineSpeed
+) -> TierPolicy:
     switch = settings.tiers.break_even == "auto"
-    return TierPolicy(tiers, speed, switch=switch)
+    return TierPolicy(tiers, watch, speed, switch=switch)
 
 
 def _templates(settings: Settings) -> TemplateLibrary:
@@ -156,6 +194,9 @@ def _watches(services: Services) -> Iterator[Callable[[], Coroutine[Any, Any, No
     yield services.speed.watch
     yield services.accounting.follow
     yield services.deletions.work
+    yield Expiry(services.collections, services.deletions, now=time.time).watch
+    yield services.corpora.watch
+    yield services.modes.watch
     if services.tier_watch is not None:
         yield services.tier_watch.watch
     if services.tier_policy is not None:
@@ -202,17 +243,4 @@ def _client(settings: Settings) -> EngineClient:
     )
     return EngineClient(
         Upstream(engine.url, timeouts=timeouts, max_connections=engine.max_connections)
-    )
-
-
-def _collections(settings: Settings, database: sqlalchemy.Engine) -> Collections:
-    hashing = settings.retrieval.embedder == "hashing"
-    embedder = HashingEmbedder() if hashing else minilm_embedder()
-    return Collections(
-        database,
-        settings.home / "retrieval",
-        embedder,
-        embedder.count_tokens,
-        chunking=ChunkingSettings(max_tokens=settings.retrieval.chunk_tokens),
-        max_file_bytes=settings.gateway.max_body_bytes,
     )

@@ -29,6 +29,9 @@ class GatewaySettings(_Section):
         description="listen beyond loopback though there are no API keys; only where something "
         "else keeps strangers out",
     )
+    conversation_mb: int = Field(
+        128, gt=0, description="memory for what earlier turns were shown and the model said"
+    )
     extra_fields: tuple[str, ...] = Field(
         (), description="further request fields that are passed to the engine as they come"
     )
@@ -89,14 +92,141 @@ class DatabaseSettings(_Section):
 class RetrievalSettings(_Section):
     """Documents and search."""
 
-    embedder: Literal["all-minilm-l6-v2", "hashing"] = Field(
+    embedder: str = Field(
         "all-minilm-l6-v2",
-        description="the embedding model; `hashing` knows words but no meaning, and needs no torch",
+        min_length=1,
+        description="the embedding model: `all-minilm-l6-v2`, a sentence-transformers model's "
+        "folder or its name in the local Hugging Face cache; `hashing` knows words but no meaning, "
+        "and needs no torch",
     )
+    embedder_threads: int = Field(1, ge=1, description="CPU threads of the embedding process")
     chunk_tokens: int = Field(
-        192, ge=64, le=254, description="most tokens of the embedding model in one passage"
+        192,
+        ge=64,
+        le=8192,
+        description="most tokens of the embedding model in one passage; no more than it reads",
+    )
+    parse_seconds: float = Field(
+        120.0, gt=0, description="a file whose reading takes longer is refused"
+    )
+    parse_memory_bytes: int = Field(
+        1 << 30,
+        ge=1 << 26,
+        description="memory that reading one file may take, in a process of its own",
+    )
+    ingest_workers: int = Field(
+        2, ge=1, le=64, description="collections that are ingested into at the same time"
     )
     passages: int = Field(6, ge=1, le=64, description="passages put into a prompt")
+    vectors: Literal["faiss", "pgvector"] = Field(
+        "faiss",
+        description="what searches the vectors: FAISS in the gateway, or PostgreSQL with the "
+        "extension pgvector, which several gateways can share",
+    )
+    vectors_url: SecretStr | None = Field(
+        None,
+        description="postgresql://… URL of the server with pgvector; by default the database's",
+    )
+    rank_constant: float = Field(
+        60.0,
+        ge=0,
+        description="c of reciprocal rank fusion, weight / (c + rank): the larger, the less do "
+        "the first ranks stand out",
+    )
+    vector_weight: float = Field(
+        1.0, ge=0, description="weight of the ranking by meaning where both are fused"
+    )
+    lexical_weight: float = Field(
+        1.0, ge=0, description="weight of the ranking by words where both are fused"
+    )
+    reranker: str | None = Field(
+        None,
+        min_length=1,
+        description="folder of a cross-encoder, or its name in the local Hugging Face cache, for "
+        "searches that ask for re-ranking",
+    )
+    reranker_threads: int = Field(1, ge=1, description="CPU threads of the re-ranking process")
+    order: Literal["collection", "relevance", "cached"] = Field(
+        "collection",
+        description="order of the passages: as ingested (equal finds, equal bytes), best first, or "
+        "what the engine holds first",
+    )
+
+
+class CorporaSettings(_Section):
+    """Whole collections that are kept in the engine's memory (mode cag)."""
+
+    pool_share: float = Field(
+        0.5, gt=0, le=1, description="most of the engine's KV pool that they may take together"
+    )
+    step_tokens: int = Field(
+        2048, ge=64, description="tokens that one request of a warming computes at most"
+    )
+    reserve_tokens: int = Field(
+        512, ge=1, description="tokens of the window that are left for question and answer"
+    )
+    memory_mb: int = Field(
+        512, gt=0, description="texts and token ids kept in the gateway, so that none is made twice"
+    )
+    swap_s: float = Field(
+        120.0,
+        ge=0,
+        description="longest time that a changed collection is shown as it was, while its new KV "
+        "is warmed",
+    )
+    watch_s: float = Field(1.0, gt=0, description="seconds between two looks at what is resident")
+    probe_s: float = Field(
+        60.0, gt=0, description="seconds between two probes of an engine without KV events"
+    )
+    half_life_s: float = Field(
+        3600.0, gt=0, description="how fast it is forgotten that a collection was asked"
+    )
+
+
+class ModesSettings(_Section):
+    """The choice between retrieval (rag), the whole collection (cag) and both (hybrid)."""
+
+    default: Literal["auto", "rag", "cag", "hybrid"] = Field(
+        "auto", description="mode where neither request nor collection names one"
+    )
+    margin: float = Field(
+        0.1, ge=0, lt=1, description="auto: a mode must cost less by this share to be switched to"
+    )
+    dwell_s: float = Field(60.0, ge=0, description="auto: a mode is kept at least so long")
+    patience: float = Field(
+        0.12,
+        ge=0,
+        description="auto: share of a warming's cost that must have been missed before it is paid",
+    )
+    longest_wait_s: float = Field(
+        5.0,
+        ge=0,
+        description="auto: a corpus that takes longer to warm is warmed aside, and its questions "
+        "are answered by retrieval until then",
+    )
+    quality_margin: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="auto: loss of mean score over the collection's questions that is taken",
+    )
+    least_questions: int = Field(
+        20, ge=1, description="auto: questions without which a question set shows nothing"
+    )
+    core_share: float = Field(
+        0.25, gt=0, le=0.9, description="hybrid: share of the window that the core may take"
+    )
+    core_unchanged_s: float = Field(
+        3600.0, ge=0, description="hybrid: a document unchanged for so long may be in the core"
+    )
+
+
+class PricesSettings(_Section):
+    """A vendor's prices in dollars for a million tokens, to be compared with in plans."""
+
+    input: float | None = Field(None, ge=0, description="input tokens that weren't cached")
+    cached_input: float | None = Field(None, ge=0, description="cached input tokens")
+    output: float | None = Field(None, ge=0, description="output tokens")
 
 
 class LedgerSettings(_Section):
@@ -181,6 +311,9 @@ class Settings(BaseSettings):
     gateway: GatewaySettings = GatewaySettings()
     engine: EngineSettings = EngineSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
+    corpora: CorporaSettings = CorporaSettings()
+    modes: ModesSettings = ModesSettings()
+    prices: PricesSettings = PricesSettings()
     tiers: TiersSettings = TiersSettings()
     database: DatabaseSettings = DatabaseSettings()
     ledger: LedgerSettings = LedgerSettings()

@@ -28,6 +28,11 @@ def event(data: bytes) -> bytes:
     return b"data: " + data + b"\n\n"
 
 
+def named_event(name: str, data: bytes) -> bytes:
+    """One event with its name in a line of its own, as the Responses API has it."""
+    return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"
+
+
 def _data(event_text: bytes) -> bytes | None:
     lines = [
         line[5:].removeprefix(b" ") for line in event_text.split(b"\n") if line.startswith(b"data:")

@@ -1,4 +1,4 @@
-"""The gateway's own tables: what keeps deleted KV from ever being addressed again."""
+"""The gateway's own tables: what keeps deleted KV from being addressed, and corpora in use."""
 
 import sqlalchemy as sa
 
@@ -28,4 +28,47 @@ kv_deletions = sa.Table(
     sa.Column("tenant", sa.String(255), nullable=False),
     sa.Column("collection_id", sa.String(64)),
     sa.Column("requested_at", UtcDateTime(), nullable=False),
+)
+
+# Collections that were used as a whole, and what the engine held of them when last looked at.
+corpora = sa.Table(
+    "corpora",
+    metadata,
+    sa.Column("collection_id", sa.String(64), primary_key=True),
+    sa.Column("tenant", sa.String(255), nullable=False),
+    sa.Column("address", sa.String(64)),
+    sa.Column("tokens", sa.Integer),
+    sa.Column("resident", sa.Boolean, nullable=False),
+    sa.Column("demand", sa.Float, nullable=False),
+    sa.Column("demand_at", sa.Float, nullable=False),
+    sa.Column("verified_at", sa.Float),
+)
+
+# What was learned of each collection's questions, changes and finds, and the mode it stands in.
+mode_learning = sa.Table(
+    "mode_learning",
+    metadata,
+    sa.Column("collection_id", sa.String(64), primary_key=True),
+    sa.Column("state", sa.JSON, nullable=False),
+    sa.Column("updated_at", sa.Float, nullable=False),
+)
+
+# Each collection's last evaluation: for every mode one score a question.
+mode_quality = sa.Table(
+    "mode_quality",
+    metadata,
+    sa.Column("collection_id", sa.String(64), primary_key=True),
+    sa.Column("metric", sa.String(32), nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("model", sa.String(255), nullable=False),
+    sa.Column("scores", sa.JSON, nullable=False),
+    sa.Column("evaluated_at", sa.Float, nullable=False),
+)
+
+# Which secret salts are made with: one row, written by the first gateway on the database.
+salt_key = sa.Table(
+    "salt_key",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("fingerprint", sa.String(64), nullable=False),
 )

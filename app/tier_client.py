@@ -18,6 +18,9 @@ from cache.tier_status import (
     parse_tier_status,
 )
 
+BREAK_EVEN = "break-even: "
+"""How the reason begins that an adapter is switched with by `app.tier_policy`."""
+
 _CONNECTIONS = 8
 _JSON = ((b"content-type", b"application/json"),)
 

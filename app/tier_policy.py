@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-import anyio
 import structlog
 
 from app.engine_speed import EngineSpeed
 from app.errors import TierServerError
-from app.tier_client import TierClient
+from app.tier_client import BREAK_EVEN, TierClient
+from app.tier_watch import TierWatch
 from cache.break_even import (
     BreakEven,
     SwitchPhase,
@@ -19,20 +19,17 @@ from cache.break_even import (
     TierVerdict,
     break_even,
     decide,
+    has_enough_tokens,
     switched_off,
 )
 from cache.load_cost import LoadTotals, LoadTrack
 from cache.tier_status import AdapterStatus, TierStatus
 
 RAM = "ram"
-BREAK_EVEN = "break-even: "
-"""How the reason begins that an adapter is given when it is switched here."""
-
-_POLL_S = 5.0
 
 
 class TierPolicy:
-    """Break-even of one engine's tiers. `status` is the last look; None while it can't be had.
+    """Break-even of one engine's tiers, by what a `TierWatch` sees of them.
 
     Args:
         switch: whether to switch tiers off and on; otherwise it only tells.
@@ -41,6 +38,7 @@ class TierPolicy:
     def __init__(
         self,
         tiers: TierClient,
+        watch: TierWatch,
         speed: EngineSpeed,
         *,
         switch: bool = True,
@@ -48,17 +46,23 @@ class TierPolicy:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tiers = tiers
+        self._watch = watch
         self._speed = speed
         self._switch = switch
         self._rules = rules or SwitchRules()
         self._clock = clock
-        self.status: TierStatus | None = None
         self._instance: str | None = None
         self._tracks: dict[str, LoadTrack] = {}
         self._lookups_s: dict[str, float] = {}
         self._states: dict[str, SwitchState] = {}
+        self._enabled: dict[str, bool] = {}
         self._found: dict[str, BreakEven] = {}
         self._log = structlog.get_logger()
+
+    @property
+    def status(self) -> TierStatus | None:
+        """The last look; None while it can't be had."""
+        return self._watch.status
 
     @property
     def found(self) -> Mapping[str, BreakEven]:
@@ -76,19 +80,19 @@ class TierPolicy:
         return tuple(line for line in lines if line)
 
     async def watch(self) -> None:
-        """Look at the tiers for ever."""
+        """Take each look at the tiers, for ever."""
         while True:
+            await self._watch.next_look()
             await self.advance()
-            await anyio.sleep(_POLL_S)
 
     async def advance(self) -> None:
-        """Look at the tiers once, and switch what should be switched."""
-        try:
-            status = await self._tiers.status()
-        except TierServerError:
-            self.status = None
+        """Take the last look at the tiers, and switch what should be switched.
+
+        To be called once for each look: what it switches shows only in the next one.
+        """
+        status = self.status
+        if status is None:
             return
-        self.status = status
         self._measure(status)
         for adapter in status.adapters:
             await self._steer(adapter)
@@ -127,6 +131,11 @@ class TierPolicy:
         return break_even(cost, self._speed.speed)
 
     async def _steer(self, adapter: AdapterStatus) -> None:
+        was_on, self._enabled[adapter.name] = self._enabled.get(adapter.name), adapter.enabled
+        if was_on is False and adapter.enabled:
+            # Somebody switched it on, with a reason: what was measured before says nothing now.
+            self._states.pop(adapter.name, None)
+            self._forget(adapter.name)
         found = self._found.get(adapter.name)
         if not self._switch or found is None:
             return
@@ -137,15 +146,17 @@ class TierPolicy:
         if after.wanted != adapter.enabled and not await self._put(adapter, found, after):
             return  # tried again at the next look
         if after.phase is SwitchPhase.TRIAL and state.phase is SwitchPhase.OFF:
-            self._tracks[adapter.name] = self._tracks[adapter.name].forgotten()
-            self._found[adapter.name] = break_even(None, self._speed.speed)
+            self._forget(adapter.name)
         self._states[adapter.name] = after
 
+    def _forget(self, name: str) -> None:
+        """Measure an adapter anew."""
+        self._tracks[name] = self._tracks.get(name, LoadTrack()).forgotten()
+        self._found[name] = break_even(None, self._speed.speed)
+
     def _state_of(self, adapter: AdapterStatus) -> SwitchState:
-        """What we remember, unless the tier server or the gateway was started anew since."""
+        """What we remember, unless the gateway was started anew since."""
         state = self._states.get(adapter.name, SwitchState())
-        if adapter.enabled and state.phase is SwitchPhase.OFF:
-            return SwitchState()
         if not adapter.enabled and state.phase is not SwitchPhase.OFF:
             return switched_off(SwitchState(), rules=self._rules, at=self._clock())
         return state
@@ -157,6 +168,7 @@ class TierPolicy:
         except TierServerError as error:
             self._log.warning("tier_switch_failed", tier=adapter.name, problem=str(error))
             return False
+        self._enabled[adapter.name] = after.wanted
         self._log.warning("tier_switched", tier=adapter.name, on=after.wanted, reason=reason)
         return True
 
@@ -175,13 +187,18 @@ class TierPolicy:
     def _enough(self, name: str, found: BreakEven) -> bool:
         """RAM's loads aren't counted, only their tokens."""
         loads = found.loads >= self._rules.least_loads or name == RAM
-        return loads and found.loaded_tokens >= self._rules.least_tokens
+        return loads and has_enough_tokens(found, self._rules)
 
 
 def _comparison(found: BreakEven) -> str:
     """`900 tokens/s and 0.50 s a load against 2,400 tokens/s`; only what is known."""
     if found.load_tokens_per_s is None or found.compute_tokens_per_s is None:
         return "not measured since"
+    if not found.loaded_tokens:
+        return (
+            f"{found.latency_s or 0:.2f} s a load, of which nothing came in time, against "
+            f"{found.compute_tokens_per_s:,.0f} tokens/s"
+        )
     latency = f" and {found.latency_s:.2f} s a load" if found.latency_s else ""
     return (
         f"{found.load_tokens_per_s:,.0f} tokens/s{latency} against "

@@ -1,19 +1,15 @@
 """The tier server's word about itself, looked at from time to time."""
 
-import time
-
 import anyio
 import structlog
 
 from app.errors import TierServerError
-from app.tier_client import TierClient
-from app.tier_policy import BREAK_EVEN
+from app.looks import Looks
+from app.tier_client import BREAK_EVEN, TierClient
 from cache.tier_status import AdapterState, TierStatus
 from cache.usage import Tier
 
-_POLL_S = 10.0
-# A probe that waits for longer may be taken for a gateway that is dead.
-_PROBE_S = 0.5
+_POLL_S = 5.0
 
 
 class TierWatch:
@@ -27,7 +23,8 @@ class TierWatch:
         self.chunk_tokens: int | None = None
         self.problem: str | None = None
         self._client = client
-        self._looked_at: float | None = None
+        self.looks = Looks(self._see)
+        self._news = anyio.Event()
         self._log = structlog.get_logger()
 
     async def watch(self) -> None:
@@ -36,15 +33,15 @@ class TierWatch:
             await self.look()
             await anyio.sleep(_POLL_S if self.status is not None else 1.0)
 
-    async def look_if_older(self, than_s: float) -> None:
-        """Look for a moment at most, unless that was done within the last `than_s` seconds."""
-        if self._looked_at is None or time.monotonic() - self._looked_at > than_s:
-            with anyio.move_on_after(_PROBE_S):
-                await self.look()
-
     async def look(self) -> None:
         """Look once."""
-        self._looked_at = time.monotonic()
+        await self.looks.now()
+
+    async def next_look(self) -> None:
+        """Wait until somebody has looked."""
+        await self._news.wait()
+
+    async def _see(self) -> None:
         try:
             self.status = await self._client.status()
         except TierServerError as error:
@@ -54,6 +51,8 @@ class TierWatch:
         else:
             self.problem = None
             self.chunk_tokens = self.status.chunk_tokens
+        self._news.set()
+        self._news = anyio.Event()
 
     @property
     def keeps_all(self) -> bool:

@@ -2,13 +2,15 @@
 
 ```
 BenchError
+├── CorpusError                 (package, problem)
 ├── GatewayAnswerError          (url, problem)
 ├── SimulatorError
 │   ├── SimulatorConfigError    (field, problem)
 │   ├── ModelFolderError        (path, missing)
 │   ├── SimulatorStartError     (address, problem)
 │   └── EvictionError           (asked_tokens, evictable_tokens)
-└── SoakError                   (what, problem)
+├── SoakError                   (what, problem)
+└── StackStartError             (what, log)
 ```
 """
 
@@ -17,6 +19,18 @@ from pathlib import Path
 
 class BenchError(Exception):
     """Root of this package's errors."""
+
+
+class CorpusError(BenchError):
+    """A package of the retrieval corpus could not be had, or isn't the pinned one."""
+
+    def __init__(self, package: str, problem: str) -> None:
+        super().__init__(package, problem)
+        self.package = package
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.package} could not be taken into the corpus: {self.problem}"
 
 
 class GatewayAnswerError(BenchError):
@@ -99,3 +113,15 @@ class SoakError(BenchError):
 
     def __str__(self) -> str:
         return f"{self.what}: {self.problem}"
+
+
+class StackStartError(BenchError):
+    """What was to be measured did not get ready."""
+
+    def __init__(self, what: str, log: Path) -> None:
+        super().__init__(what, log)
+        self.what = what
+        self.log = log
+
+    def __str__(self) -> str:
+        return f"{self.what} did not get ready; {self.log} says why"

@@ -1,7 +1,9 @@
 """Text that stays the same: templates, canonical bytes, and rendering to token ids."""
 
 from prompts.canonical import canonical_json, canonical_text, parse_json
+from prompts.delimiting import shown_name
 from prompts.errors import PromptError, TranscriptRewriteError
+from prompts.held_tokens import with_held_ids
 from prompts.library import TemplateLibrary, load_templates, shipped_templates
 from prompts.render import render
 from prompts.segments import (
@@ -51,5 +53,7 @@ __all__ = [
     "parse_template",
     "render",
     "shipped_templates",
+    "shown_name",
     "token_digest",
+    "with_held_ids",
 ]

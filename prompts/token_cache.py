@@ -145,12 +145,16 @@ class TokenCache:
 
 
 def _whole(node: _Node, parts: Sequence[str]) -> EncodedSpan:
-    ids, starts = list(node.ids), node.starts
+    pieces = [(node.ids, node.starts)]
     base = node.base
     while base is not None:
-        ids[:0] = base.ids[: base.settled.token]
-        starts = base.starts[: base.settled.token] + starts
+        pieces.append((base.ids[: base.settled.token], base.starts[: base.settled.token]))
         base = base.base
+    ids: list[int] = []
+    starts = array("I")
+    for more_ids, more_starts in reversed(pieces):
+        ids.extend(more_ids)
+        starts.extend(more_starts)
     characters = accumulate((len(part) for part in parts[:-1]), initial=0)
     seams = tuple(bisect_left(starts, character) for character in characters)
     return EncodedSpan(ids, seams, starts, array("I", ids).tobytes())

@@ -64,6 +64,13 @@ class ControlTokens:
         found = pattern.search(text) if pattern else None
         return found.group() if found else None
 
+    def broken_up(self, text: str) -> str:
+        """The text with a space in each control token that it spells, so that it spells none."""
+        while (token := self.first_in(text)) is not None:
+            broken = f"{token[0]} {token[1:]}"
+            text = text.replace(token, " " if token in broken else broken)
+        return text
+
     def __contains__(self, token_id: object) -> bool:
         return token_id in self._ids
 
@@ -132,14 +139,14 @@ class _Builder:
             self._position += len(text) - len(kept)
             self._eating = not kept
             text = kept
-        end = self._position + len(text)
+        first = self._position
+        end = first + len(text)
         while self._cut < end:
             if self._cut > self._position:
-                self._part(text[: self._cut - self._position])
-                text = text[len(text) - (end - self._position) :]
+                self._part(text[self._position - first : self._cut - first])
             self._cut = next(self._cuts, sys.maxsize)
-        if text:
-            self._part(text)
+        if self._position < end:
+            self._part(text[self._position - first :])
 
     def _part(self, text: str) -> None:
         self._parts.append(text)

@@ -21,8 +21,15 @@ from tokenizers import processors
 from prompts.chat_shapes import Piece
 from prompts.chat_template import ChatTemplate
 from prompts.errors import TokenizerNotFoundError
-from prompts.layout import PlacedSpan, PromptLayout
-from prompts.segments import Message, Prompt, SegmentTokens, TokenizedPrompt, Tool
+from prompts.layout import PlacedSpan, PromptLayout, SegmentPlace
+from prompts.segments import (
+    Message,
+    Prompt,
+    SegmentTokens,
+    TokenizedPrompt,
+    Tool,
+    Volatility,
+)
 from prompts.token_cache import DEFAULT_CAPACITY_TOKENS, TokenCache
 from prompts.token_places import prompt_places
 from prompts.token_runs import ID_BYTES, RunEncoder
@@ -110,7 +117,7 @@ class PromptTokenizer:
         messages = prompt.messages
         pieces = self.chat.pieces(messages, prompt.tools)
         places = prompt_places(prompt, pieces)
-        cuts = {place for _, start, stop, _ in places.segments for place in (start, stop)}
+        cuts = _cuts(places.segments)
         encoded = self.encode_pieces(pieces, messages, cuts)
         ranges = tuple(
             SegmentTokens(
@@ -164,6 +171,17 @@ class PromptTokenizer:
                 ids.extend(encoded.ids)
         made.indices.append(len(made.token_ids))
         return made
+
+
+def _cuts(segments: Iterable[SegmentPlace]) -> set[int]:
+    """Where the text is divided into parts, each of which is encoded once: segments, and documents
+    of a whole collection, to which others are added later."""
+    cuts: set[int] = set()
+    for segment, start, stop, parts in segments:
+        cuts.update((start, stop))
+        if segment.documents and segment.volatility is Volatility.COLLECTION:
+            cuts.update(part.stop for part in parts)
+    return cuts
 
 
 def load_tokenizer(folder: Path) -> PromptTokenizer:

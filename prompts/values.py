@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TypeAlias, TypeVar, cast
 
 from prompts.canonical import JSON, canonical_text, canonical_value, check_text, is_canonical
+from prompts.delimiting import delimited
 from prompts.errors import MissingVariableError, UnknownVariableError, UnstableValueError
 from prompts.formats import DateFormat, NumberFormat, date_text, number_text
 from prompts.segments import Message, PromptDocument, Tool, ToolCall
@@ -111,10 +112,13 @@ def _tools(value: Value, variable: Variable) -> tuple[Tool, ...]:
 
 def _documents(value: Value, variable: Variable) -> tuple[PromptDocument, ...]:
     documents = _all_of(PromptDocument, _items(value, variable), "documents")
-    if _plain([d.name for d in documents]) and _plain([d.text for d in documents]):
-        return documents
-    change = _changed_text(variable)
-    return tuple([PromptDocument(name=change(d.name), text=change(d.text)) for d in documents])
+    if not (_plain([d.name for d in documents]) and _plain([d.text for d in documents])):
+        change = _changed_text(variable)
+        documents = tuple(
+            [PromptDocument(name=change(d.name), text=change(d.text)) for d in documents]
+        )
+    # What needs no escape comes back as it is: places are found by the very objects.
+    return tuple([delimited(document) for document in documents])
 
 
 def _messages(value: Value, variable: Variable) -> tuple[Message, ...]:

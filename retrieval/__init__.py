@@ -6,24 +6,42 @@ knows nothing of HTTP, prompts or engines. torch, FAISS and sentence-transformer
 when they are first used.
 """
 
+from retrieval.assembly import Excerpt, ExcerptPart, Order, assemble, merge
 from retrieval.chunking import ChunkingSettings, chunk
-from retrieval.documents import Chunk, Document, ParsedDocument, Passage, ScoredChunk
+from retrieval.documents import (
+    AttributeValue,
+    Chunk,
+    Document,
+    ParsedDocument,
+    Passage,
+    ScoredChunk,
+)
 from retrieval.embed import (
     Embedder,
     HashingEmbedder,
     SentenceTransformerEmbedder,
     minilm_embedder,
 )
+from retrieval.embed_models import EmbeddingModel, find_model
+from retrieval.embed_process import ProcessEmbedder
 from retrieval.errors import (
     AmbiguousCollectionError,
+    CollectionExpiredError,
     CollectionFileNotFoundError,
     CollectionNotFoundError,
+    EmbedderBusyError,
     EmbedderError,
+    FileBatchNotFoundError,
     FileTooLargeError,
     IndexDamagedError,
     IndexManifestError,
     IndexNotFoundError,
+    InvalidCollectionError,
+    InvalidFilterError,
     InvalidSearchError,
+    ParserUnavailableError,
+    ParsingLimitError,
+    RerankerError,
     RetrievalError,
     StorageError,
     StoredFileDamagedError,
@@ -31,53 +49,114 @@ from retrieval.errors import (
     UnreadableDocumentError,
 )
 from retrieval.facade import Collections
+from retrieval.filters import Filter, matches, parse_filter
+from retrieval.fusion import FusionSettings
 from retrieval.ordering import canonical_order, for_prompt
-from retrieval.parsing import parse
+from retrieval.parsing import DocumentParser, ParsingLimits, parse
 from retrieval.records import (
+    UNSET,
+    AddedFile,
     Collection,
     CollectionFile,
     CollectionSize,
+    CollectionStatus,
+    Corpus,
+    FileBatch,
     FileError,
     FileStatus,
+    IngestProgress,
+    IngestStage,
     StoredFile,
+    SyncResult,
+    Unset,
 )
+from retrieval.rerank import ProcessReranker, Reranker
+from retrieval.search import SearchMode, SearchSettings
 from retrieval.tables import metadata
+from retrieval.vectors import (
+    FaissBackend,
+    FaissSettings,
+    PgVectorBackend,
+    PgVectorSettings,
+    VectorBackend,
+)
 
 __all__ = [
+    "UNSET",
+    "AddedFile",
     "AmbiguousCollectionError",
+    "AttributeValue",
     "Chunk",
     "ChunkingSettings",
     "Collection",
+    "CollectionExpiredError",
     "CollectionFile",
     "CollectionFileNotFoundError",
     "CollectionNotFoundError",
     "CollectionSize",
+    "CollectionStatus",
     "Collections",
+    "Corpus",
     "Document",
+    "DocumentParser",
     "Embedder",
+    "EmbedderBusyError",
     "EmbedderError",
+    "EmbeddingModel",
+    "Excerpt",
+    "ExcerptPart",
+    "FaissBackend",
+    "FaissSettings",
+    "FileBatch",
+    "FileBatchNotFoundError",
     "FileError",
     "FileStatus",
     "FileTooLargeError",
+    "Filter",
+    "FusionSettings",
     "HashingEmbedder",
     "IndexDamagedError",
     "IndexManifestError",
     "IndexNotFoundError",
+    "IngestProgress",
+    "IngestStage",
+    "InvalidCollectionError",
+    "InvalidFilterError",
     "InvalidSearchError",
+    "Order",
     "ParsedDocument",
+    "ParserUnavailableError",
+    "ParsingLimitError",
+    "ParsingLimits",
     "Passage",
+    "PgVectorBackend",
+    "PgVectorSettings",
+    "ProcessEmbedder",
+    "ProcessReranker",
+    "Reranker",
+    "RerankerError",
     "RetrievalError",
     "ScoredChunk",
+    "SearchMode",
+    "SearchSettings",
     "SentenceTransformerEmbedder",
     "StorageError",
     "StoredFile",
     "StoredFileDamagedError",
     "StoredFileNotFoundError",
+    "SyncResult",
     "UnreadableDocumentError",
+    "Unset",
+    "VectorBackend",
+    "assemble",
     "canonical_order",
     "chunk",
+    "find_model",
     "for_prompt",
+    "matches",
+    "merge",
     "metadata",
     "minilm_embedder",
     "parse",
+    "parse_filter",
 ]

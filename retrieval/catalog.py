@@ -1,93 +1,257 @@
-"""The index of each collection, kept equal to the database.
+"""The indexes of each collection, kept equal to the database.
 
-An index in memory is current while the collection's revision is the one it was made at. Otherwise
-it is brought up: extended when documents were only added, taken from disk when the saved one fits,
-and made from the stored embeddings in every other case. Nothing here can lose a document.
+A snapshot is what a collection looked like at one revision, and is never changed: searches that
+hold one go on while the next is made. It is brought up when a search finds the revision changed,
+by what changed. Each collection waits for its own changes alone; what takes long (a new base) is
+made beside everything. Nothing here can lose a document.
 """
 
-import shutil
 import threading
 from collections import OrderedDict
+from collections.abc import Collection as CollectionOf
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import TracebackType
 
-from sqlalchemy import Connection
+import numpy as np
+from sqlalchemy import Connection, Engine, select
 
-from retrieval.chunk_store import select_chunk_ids, select_embeddings
 from retrieval.durable import PART_SUFFIX
-from retrieval.errors import IndexDamagedError, IndexManifestError, IndexNotFoundError, StorageError
-from retrieval.index import VectorIndex, empty_index, load_index
+from retrieval.errors import StorageError
+from retrieval.filters import Filter, canonical, matches, may_see
+from retrieval.index_views import (
+    Allowed,
+    DocumentKey,
+    Mask,
+    VectorBackend,
+    VectorView,
+    chunk_position,
+    document_position,
+)
+from retrieval.lexical import LexicalIndexes, LexicalView
 from retrieval.records import Collection
+from retrieval.search_rows import Holder, select_documents_held
+from retrieval.tables import collections
+from retrieval.transactions import transaction
+
+_REMEMBERED = 32
 
 
-@dataclass(frozen=True, slots=True)
-class _Current:
-    revision: int
-    index: VectorIndex
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """A collection as searches see it.
+
+    Attributes:
+        documents: by position.
+        holders: the files that each document came from, by its position.
+        restricted: some file is not for everyone.
+    """
+
+    collection: Collection
+    documents: Mapping[int, DocumentKey]
+    holders: Mapping[int, tuple[Holder, ...]]
+    restricted: bool
+    vectors: VectorView
+    lexical: LexicalView
+    _remembered: dict[str, Allowed] = field(default_factory=dict)
+
+    def allowed(self, filter: Filter | None, groups: CollectionOf[str]) -> Allowed | None:
+        """The documents that a request may find; None: all."""
+        if filter is None and not self.restricted:
+            return None
+        groups = sorted(set(groups)) if self.restricted else []
+        key = f"{self.collection.revision} {groups} {canonical(filter)}"
+        known = self._remembered.get(key)
+        if known is None:
+            known = Allowed(key, self._mask(filter, groups))
+            if len(self._remembered) < _REMEMBERED:
+                self._remembered[key] = known
+        return known
+
+    def chunk_at(self, place: int) -> tuple[str, int]:
+        """(document id, position in it) of a place that a search of this snapshot gave."""
+        return self.documents[document_position(place)].id, chunk_position(place)
+
+    def found_as(
+        self, position: int, filter: Filter | None, groups: CollectionOf[str]
+    ) -> Holder | None:
+        """The first of a document's files that a request may find."""
+        for holder in self.holders.get(position, ()):
+            if may_see(holder.access, groups) and (
+                filter is None or matches(filter, holder.attributes)
+            ):
+                return holder
+        return None
+
+    def _mask(self, filter: Filter | None, groups: CollectionOf[str]) -> Mask:
+        mask = np.zeros(max(self.documents, default=-1) + 1, np.bool_)
+        for position in self.documents:
+            mask[position] = self.found_as(position, filter, groups) is not None
+        return mask
+
+
+class _Entry:
+    """One collection's snapshot, and the lock under which the next one is made."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.snapshot: Snapshot | None = None
+        self.forgotten = False
+        self.rebuilding: Future[None] | None = None
 
 
 class IndexCatalog:
-    """Indexes in memory (the most recently used ones) and on disk. Safe for several threads.
+    """Snapshots of collections in memory (the most recently used ones). Safe for several threads.
 
     Args:
-        folder: one folder for each collection is made in it.
-        max_loaded: collections whose index stays in memory.
+        engine: of the database with retrieval's tables; rebuilding reads from it.
+        folder: for files that can be made again.
+        max_loaded: collections whose indexes stay in memory.
     """
 
-    def __init__(self, folder: Path, *, max_loaded: int = 32) -> None:
-        self._folder = folder
+    def __init__(
+        self, engine: Engine, folder: Path, vectors: VectorBackend, *, max_loaded: int = 32
+    ) -> None:
+        self._engine = engine
+        self._vectors = vectors
+        self._lexical = LexicalIndexes(folder)
         self._max_loaded = max_loaded
-        self._loaded: OrderedDict[str, _Current] = OrderedDict()
-        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._lock = threading.Lock()  # of the table of entries; never held while working
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="index-rebuild")
+        self._swept: Future[None] | None = None
         for part in folder.glob(f"*/*{PART_SUFFIX}"):  # of a save that a crash cut off
             part.unlink(missing_ok=True)
 
-    def current(self, connection: Connection, collection: Collection) -> VectorIndex:
-        """The index of the collection at its revision or a later one."""
-        with self._lock:
-            held = self._loaded.get(collection.id)
-            if held is None or held.revision != collection.revision:
-                index = self._brought_up(connection, collection, held.index if held else None)
-                held = _Current(collection.revision, index)
-                self._loaded[collection.id] = held
-            self._loaded.move_to_end(collection.id)
-            while len(self._loaded) > self._max_loaded:
-                self._loaded.popitem(last=False)
-            return held.index
+    def __enter__(self) -> "IndexCatalog":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def current(self, connection: Connection, collection: Collection) -> Snapshot:
+        """The collection at its revision or a later one.
+
+        Args:
+            collection: read by this connection before.
+        """
+        entry = self._entry(collection.id)
+        snapshot = entry.snapshot
+        if snapshot is not None and snapshot.collection.revision >= collection.revision:
+            return snapshot
+        with entry.lock:
+            snapshot = entry.snapshot
+            if snapshot is None or snapshot.collection.revision < collection.revision:
+                snapshot = entry.snapshot = self._brought_up(connection, collection, snapshot)
+                self._rebuild_later(entry)
+        return snapshot
 
     def forget(self, collection_id: str) -> None:
-        """Drops a deleted collection's index from memory and disk."""
+        """Drops a deleted collection's indexes from memory and disk; searches that run go on."""
         with self._lock:
-            self._loaded.pop(collection_id, None)
-            shutil.rmtree(self._folder / collection_id, ignore_errors=True)
+            entry = self._entries.pop(collection_id, None)
+        if entry is not None:
+            entry.forgotten = True
+        self._drop(collection_id)
+
+    def settle(self, timeout_s: float | None = None) -> None:
+        """Waits until nothing is being rebuilt.
+
+        Raises:
+            TimeoutError: it took longer.
+        """
+        with self._lock:
+            pending = [self._swept, *(entry.rebuilding for entry in self._entries.values())]
+        for future in pending:
+            if future is not None:
+                future.result(timeout_s)
+
+    def close(self) -> None:
+        """Ends background work; what was not finished is made again when it is needed."""
+        self._worker.shutdown(wait=True, cancel_futures=True)
+
+    def _entry(self, collection_id: str) -> _Entry:
+        with self._lock:
+            if self._swept is None:
+                self._swept = self._worker.submit(self._sweep)
+            entry = self._entries.setdefault(collection_id, _Entry())
+            self._entries.move_to_end(collection_id)
+            while len(self._entries) > self._max_loaded:
+                self._entries.popitem(last=False)
+            return entry
 
     def _brought_up(
-        self, connection: Connection, collection: Collection, held: VectorIndex | None
-    ) -> VectorIndex:
-        chunk_ids = select_chunk_ids(connection, collection.id)
-        folder = self._folder / collection.id
-        if held is None:
-            with suppress(IndexNotFoundError, IndexDamagedError, IndexManifestError):
-                return load_index(
-                    folder,
-                    dimension=collection.dimension,
-                    embedder=collection.embedder,
-                    chunk_ids=chunk_ids,
-                )
-        if held is None or tuple(chunk_ids[: len(held)]) != held.chunk_ids:
-            held = empty_index(dimension=collection.dimension, embedder=collection.embedder)
-        added_ids, vectors = select_embeddings(
-            connection, collection.id, dimension=collection.dimension, skip=len(held)
+        self, connection: Connection, collection: Collection, held: Snapshot | None
+    ) -> Snapshot:
+        held_by = select_documents_held(connection, collection.id)
+        keys = tuple(held_by)
+        return Snapshot(
+            collection=collection,
+            documents={key.position: key for key in keys},
+            holders={key.position: files for key, files in held_by.items()},
+            restricted=any(file.access for files in held_by.values() for file in files),
+            vectors=self._vectors.view(
+                connection, collection, keys, held.vectors if held else None
+            ),
+            lexical=self._lexical.view(
+                connection, collection, keys, held.lexical if held else None
+            ),
         )
-        if added_ids != chunk_ids[len(held) :]:
-            # The collection changed between the two statements; one statement agrees with itself.
-            held = empty_index(dimension=collection.dimension, embedder=collection.embedder)
-            added_ids, vectors = select_embeddings(
-                connection, collection.id, dimension=collection.dimension
+
+    def _rebuild_later(self, entry: _Entry) -> None:
+        if entry.rebuilding is None or entry.rebuilding.done():
+            entry.rebuilding = self._worker.submit(self._rebuild, entry)
+
+    def _rebuild(self, entry: _Entry) -> None:
+        """Makes worn indexes anew, in the worker's thread."""
+        snapshot = entry.snapshot
+        assert snapshot is not None, "there was one when this was asked for"
+        collection = snapshot.collection
+        vectors = self._vectors.rebuilt(collection, snapshot.vectors)
+        lexical = self._lexical.rebuilt(collection, snapshot.lexical)
+        if entry.forgotten:
+            self._drop(collection.id)
+        elif vectors is not None or lexical is not None:
+            self._install(entry, vectors, lexical)
+
+    def _install(
+        self, entry: _Entry, vectors: VectorView | None, lexical: LexicalView | None
+    ) -> None:
+        """Puts rebuilt indexes in place, with what changed while they were being made."""
+        with entry.lock, transaction(self._engine) as connection:
+            now = entry.snapshot
+            assert now is not None, "snapshots are replaced, not taken away"
+            keys = tuple(sorted(now.documents.values()))
+            if vectors is not None:
+                vectors = self._vectors.view(connection, now.collection, keys, vectors)
+            if lexical is not None:
+                lexical = self._lexical.view(connection, now.collection, keys, lexical)
+            entry.snapshot = replace(
+                now,
+                vectors=now.vectors if vectors is None else vectors,
+                lexical=now.lexical if lexical is None else lexical,
             )
-        index = held.extended(vectors, added_ids)
-        # A full disk costs a rebuild at the next start, not the search.
+
+    def _drop(self, collection_id: str) -> None:
+        self._lexical.forget(collection_id)
+        # What couldn't be removed now is swept up at the next start.
         with suppress(StorageError):
-            index.save(folder)
-        return index
+            self._vectors.forget(collection_id)
+
+    def _sweep(self) -> None:
+        """Removes what a crash has left of deleted collections, in the worker's thread."""
+        with suppress(StorageError):
+            held = self._vectors.held() | self._lexical.held()
+            # Read after what is held: a collection has its row before it has an index.
+            with transaction(self._engine) as connection:
+                existing = set(connection.execute(select(collections.c.id)).scalars())
+            for collection_id in sorted(held - existing):
+                self._drop(collection_id)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, or_, select, update
 
 from retrieval.documents import Chunk, Document, Passage
 from retrieval.embed import Vectors
-from retrieval.tables import chunks, collection_files, documents
+from retrieval.tables import chunks, collection_files, documents, files
 
 _STORED_EMBEDDING = np.dtype("<f4")
 _CHUNKS_WITH_DOCUMENTS = chunks.join(
@@ -21,6 +21,11 @@ _CHUNKS_WITH_DOCUMENTS = chunks.join(
         documents.c.collection_id == chunks.c.collection_id,
         documents.c.id == chunks.c.document_id,
     ),
+)
+# Of the files that share a document, the first: the one that its row names.
+_FIRST_HOLDER = and_(
+    collection_files.c.collection_id == documents.c.collection_id,
+    collection_files.c.file_id == documents.c.file_id,
 )
 # SQLite before 3.32 takes at most 999 variables in a statement.
 _IDS_PER_QUERY = 500
@@ -32,8 +37,14 @@ def put_document(
     document: Document,
     passages: Sequence[Passage],
     embeddings: Vectors,
+    *,
+    digests: Sequence[str] | None = None,
 ) -> None:
-    """Adds a document with all its chunks."""
+    """Adds a document with all its chunks.
+
+    Args:
+        digests: of the words that each embedding was made of; without them none is re-used.
+    """
     connection.execute(
         insert(documents).values(
             collection_id=collection_id,
@@ -46,6 +57,7 @@ def put_document(
             token_count=document.token_count,
         )
     )
+    known_by: Sequence[str | None] = digests or [None] * len(passages)
     connection.execute(
         insert(chunks),
         [
@@ -60,9 +72,10 @@ def put_document(
                 "token_count": passage.token_count,
                 "page": passage.page,
                 "heading_path": list(passage.heading_path),
-                "embedding": embedding.astype(_STORED_EMBEDDING).tobytes(),
+                "embedding": stored_form(embedding),
+                "digest": digest,
             }
-            for passage, embedding in zip(passages, embeddings, strict=True)
+            for passage, embedding, digest in zip(passages, embeddings, known_by, strict=True)
         ],
     )
 
@@ -70,17 +83,19 @@ def put_document(
 def release_document(connection: Connection, collection_id: str, document_id: str) -> None:
     """Removes a document and its chunks, or hands it to the next file with the same bytes."""
     heir = connection.execute(
-        select(collection_files.c.file_id)
+        select(collection_files.c.file_id, files.c.name)
+        .join(files, files.c.id == collection_files.c.file_id)
         .where(
             collection_files.c.collection_id == collection_id,
             collection_files.c.document_id == document_id,
         )
         .order_by(collection_files.c.serial)
         .limit(1)
-    ).scalar_one_or_none()
+    ).one_or_none()
     of_document = (documents.c.collection_id == collection_id, documents.c.id == document_id)
     if heir is not None:
-        connection.execute(update(documents).where(*of_document).values(file_id=heir))
+        now_of = {"file_id": heir.file_id, "name": heir.name}
+        connection.execute(update(documents).where(*of_document).values(now_of))
         return
     connection.execute(
         delete(chunks).where(
@@ -105,6 +120,14 @@ def has_document(connection: Connection, collection_id: str, document_id: str) -
     return connection.execute(query).first() is not None
 
 
+def select_text(connection: Connection, collection_id: str, document_id: str) -> str:
+    """A document's text; empty if it is gone."""
+    query = select(documents.c.text).where(
+        documents.c.collection_id == collection_id, documents.c.id == document_id
+    )
+    return connection.execute(query).scalar_one_or_none() or ""
+
+
 def count_chunks(connection: Connection, collection_id: str, document_id: str) -> int:
     """How many chunks of a document a collection holds."""
     query = select(func.count()).where(
@@ -116,7 +139,8 @@ def count_chunks(connection: Connection, collection_id: str, document_id: str) -
 def select_documents(connection: Connection, collection_id: str) -> list[Document]:
     """A collection's documents in canonical order."""
     query = (
-        select(documents)
+        select(documents, collection_files.c.attributes, collection_files.c.access)
+        .outerjoin(collection_files, _FIRST_HOLDER)
         .where(documents.c.collection_id == collection_id)
         .order_by(documents.c.position)
     )
@@ -129,9 +153,21 @@ def select_documents(connection: Connection, collection_id: str) -> list[Documen
             media_type=row.media_type,
             text=row.text,
             token_count=row.token_count,
+            attributes=dict(row.attributes or {}),
+            access=tuple(row.access or ()),
         )
         for row in connection.execute(query)
     ]
+
+
+def stored_form(embedding: Vectors) -> bytes:
+    """A vector (d,) as it is stored."""
+    return embedding.astype(_STORED_EMBEDDING).tobytes()
+
+
+def from_stored(embedding: bytes) -> Vectors:
+    """A stored vector: (d,) float32."""
+    return np.frombuffer(embedding, dtype=_STORED_EMBEDDING).astype(np.float32, copy=False)
 
 
 def select_chunks(connection: Connection, collection_id: str) -> list[Chunk]:
@@ -149,6 +185,27 @@ def select_chunks_by_id(
         query = _chunk_query(collection_id).where(chunks.c.id.in_(batch))
         found.update({row.id: _chunk(row) for row in connection.execute(query)})
     return found
+
+
+def select_chunks_at(
+    connection: Connection, collection_id: str, places: Iterable[tuple[str, int]]
+) -> dict[tuple[str, int], Chunk]:
+    """The chunks at these places (document id, position in it); those that are gone are left out.
+
+    A lookup by primary key, which no index of ids is needed for.
+    """
+    by_document: dict[str, list[int]] = {}
+    for document_id, position in sorted(set(places)):
+        by_document.setdefault(document_id, []).append(position)
+    here = [
+        and_(chunks.c.document_id == document_id, chunks.c.position.in_(positions))
+        for document_id, positions in by_document.items()
+    ]
+    if not here:
+        return {}
+    query = _chunk_query(collection_id).where(or_(*here))
+    found = [_chunk(row) for row in connection.execute(query)]
+    return {(chunk.document_id, chunk.position): chunk for chunk in found}
 
 
 def select_chunk_ids(connection: Connection, collection_id: str) -> list[str]:
@@ -179,15 +236,18 @@ def _select_of(collection_id: str, *columns: str) -> Select[Any]:
 
 
 def _chunk_query(collection_id: str) -> Select[Any]:
-    columns = [column for column in chunks.c if column.name not in ("collection_id", "embedding")]
+    left_out = ("collection_id", "embedding", "digest")
+    columns = [column for column in chunks.c if column.name not in left_out]
     return (
         select(
             *columns,
             documents.c.position.label("document_position"),
             documents.c.file_id,
             documents.c.name,
+            collection_files.c.attributes,
+            collection_files.c.access,
         )
-        .select_from(_CHUNKS_WITH_DOCUMENTS)
+        .select_from(_CHUNKS_WITH_DOCUMENTS.outerjoin(collection_files, _FIRST_HOLDER))
         .where(chunks.c.collection_id == collection_id)
     )
 
@@ -215,4 +275,6 @@ def _chunk(row: Row[Any]) -> Chunk:
         document_position=row.document_position,
         file_id=row.file_id,
         name=row.name,
+        attributes=dict(row.attributes or {}),
+        access=tuple(row.access or ()),
     )

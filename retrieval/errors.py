@@ -3,17 +3,25 @@
 ```
 RetrievalError
 ├── UnreadableDocumentError      (name, why)          the bytes can't become text
+│   └── ParsingLimitError        (name, limit, value, unit)   reading it takes more than is allowed
+├── ParserUnavailableError       (why)                the parser's process can't be started
 ├── FileTooLargeError            (name, size_bytes, limit_bytes)
 ├── StoredFileNotFoundError      (file_id)
 ├── StoredFileDamagedError       (file_id, why)       the stored bytes are not those that came in
 ├── CollectionNotFoundError      (collection)
+├── CollectionExpiredError       (collection_id, expired_at, removed_at)
+├── InvalidCollectionError       (field, why)         metadata, attributes, access, expiry
+├── FileBatchNotFoundError       (batch_id)
 ├── AmbiguousCollectionError     (name, ids)
 ├── CollectionFileNotFoundError  (collection_id, file_id)
 ├── InvalidSearchError           (why)
+├── InvalidFilterError           (path, problem)      a filter on attributes that isn't one
+├── RerankerError                (model, why)
 ├── IndexNotFoundError           (path)
 ├── IndexManifestError           (field, expected, found)
 ├── IndexDamagedError            (path, why)
 ├── EmbedderError                (embedder, why)
+│   └── EmbedderBusyError        (embedder, why)      it is given more than it can do
 └── StorageError                 (where, why)         disk or database; the cause is kept
 ```
 
@@ -21,6 +29,7 @@ Each error carries fields; its sentence says what was wrong and what to do.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 
@@ -38,6 +47,35 @@ class UnreadableDocumentError(RetrievalError):
 
     def __str__(self) -> str:
         return f"{self.name!r} can't be read: {self.why}"
+
+
+class ParsingLimitError(UnreadableDocumentError):
+    """Reading the file took more time, memory or text than this deployment allows."""
+
+    def __init__(self, name: str, limit: str, value: int, unit: str) -> None:
+        self.limit = limit
+        self.value = value
+        self.unit = unit
+        super().__init__(
+            name,
+            f"reading it takes more {limit} than the {value:,} {unit} allowed; "
+            "split it into smaller files, or export its text alone and upload that.",
+        )
+        self.args = (name, limit, value, unit)
+
+
+class ParserUnavailableError(RetrievalError):
+    """The process that reads documents can't be started or doesn't answer; no file's fault."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(why)
+
+    def __str__(self) -> str:
+        return (
+            f"The document parser can't be started ({self.why}); "
+            "check free memory and the installation, then try again."
+        )
 
 
 class FileTooLargeError(RetrievalError):
@@ -93,6 +131,48 @@ class CollectionNotFoundError(RetrievalError):
         return f"There is no collection {self.collection!r}; create it by ingesting a document."
 
 
+class CollectionExpiredError(RetrievalError):
+    """The collection's time is over; what it holds is still there.
+
+    Times are seconds since the epoch.
+    """
+
+    def __init__(self, collection_id: str, expired_at: int, removed_at: int) -> None:
+        self.collection_id = collection_id
+        self.expired_at = expired_at
+        self.removed_at = removed_at
+        super().__init__(collection_id, expired_at, removed_at)
+
+    def __str__(self) -> str:
+        return (
+            f"Collection {self.collection_id!r} has expired on {_day(self.expired_at)}; it is kept "
+            f"until {_day(self.removed_at)}: set its expiry anew to have it back."
+        )
+
+
+class InvalidCollectionError(RetrievalError):
+    """A collection or file can't be described like this."""
+
+    def __init__(self, field: str, why: str) -> None:
+        self.field = field
+        self.why = why
+        super().__init__(field, why)
+
+    def __str__(self) -> str:
+        return f"{self.field} can't be stored: {self.why}."
+
+
+class FileBatchNotFoundError(RetrievalError):
+    """There is no such batch in this collection."""
+
+    def __init__(self, batch_id: str) -> None:
+        self.batch_id = batch_id
+        super().__init__(batch_id)
+
+    def __str__(self) -> str:
+        return f"There is no file batch {self.batch_id!r} in this collection; list its files."
+
+
 class AmbiguousCollectionError(RetrievalError):
     """Several collections have the name that was asked for."""
 
@@ -129,6 +209,30 @@ class InvalidSearchError(RetrievalError):
 
     def __str__(self) -> str:
         return f"The search can't be run: {self.why}."
+
+
+class InvalidFilterError(RetrievalError):
+    """A filter on attributes is not one."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(path, problem)
+
+    def __str__(self) -> str:
+        return f"The filter can't be used: {self.path!r} is wrong: {self.problem}."
+
+
+class RerankerError(RetrievalError):
+    """The re-ranking model can't be loaded or gave something unusable."""
+
+    def __init__(self, model: str, why: str) -> None:
+        self.model = model
+        self.why = why
+        super().__init__(model, why)
+
+    def __str__(self) -> str:
+        return f"The re-ranking model {self.model!r} can't be used: {self.why}"
 
 
 class IndexNotFoundError(RetrievalError):
@@ -182,6 +286,10 @@ class EmbedderError(RetrievalError):
         return f"The embedding model {self.embedder!r} can't be used: {self.why}"
 
 
+class EmbedderBusyError(EmbedderError):
+    """More is waiting for the embedding model than it can do in time; try again later."""
+
+
 class StorageError(RetrievalError):
     """The disk or the database refused; nothing was acknowledged."""
 
@@ -195,3 +303,7 @@ class StorageError(RetrievalError):
             f"{self.where} refused the operation ({self.why}); nothing was changed. "
             "Check free space and permissions, then try again."
         )
+
+
+def _day(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).date().isoformat()

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from retrieval.errors import StoredFileNotFoundError
 from retrieval.records import StoredFile
-from retrieval.tables import files
+from retrieval.tables import collection_files, files
 
 
 def insert_file(connection: Connection, file: StoredFile) -> None:
@@ -46,6 +46,24 @@ def select_file(connection: Connection, file_id: str, tenant: str) -> StoredFile
     return file
 
 
+def hold_file(connection: Connection, file_id: str, tenant: str) -> None:
+    """Takes a file's write lock: it stays until the transaction ends.
+
+    Always before a collection's lock, as a deletion does, so that the two never wait for each
+    other.
+
+    Raises:
+        StoredFileNotFoundError: there is none with this id for this tenant.
+    """
+    held = connection.execute(
+        update(files)
+        .where(files.c.id == file_id, files.c.tenant == tenant, files.c.deleting.is_(False))
+        .values(deleting=False)
+    )
+    if held.rowcount == 0:
+        raise StoredFileNotFoundError(file_id)
+
+
 def select_files(connection: Connection, tenant: str) -> list[StoredFile]:
     """A tenant's files, oldest first."""
     query = select(files).where(files.c.tenant == tenant, files.c.deleting.is_(False))
@@ -65,6 +83,21 @@ def mark_deleting(connection: Connection, file_id: str, tenant: str) -> None:
     )
     if marked.rowcount == 0:
         raise StoredFileNotFoundError(file_id)
+
+
+def unmark_deleting(connection: Connection, file_id: str) -> None:
+    """Takes `mark_deleting` back."""
+    connection.execute(update(files).where(files.c.id == file_id).values(deleting=False))
+
+
+def mark_unheld_deleting(connection: Connection, purpose: str) -> None:
+    """Marks all files of a purpose that no collection holds."""
+    held = select(collection_files.c.file_id)
+    connection.execute(
+        update(files)
+        .where(files.c.purpose == purpose, files.c.id.not_in(held), files.c.deleting.is_(False))
+        .values(deleting=True)
+    )
 
 
 def select_deleting(connection: Connection) -> list[StoredFile]:

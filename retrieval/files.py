@@ -12,14 +12,21 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from retrieval import file_store, store
+from retrieval import file_store, held_store, store
 from retrieval.documents import content_id
-from retrieval.errors import FileTooLargeError, StorageError, StoredFileDamagedError
+from retrieval.errors import (
+    FileTooLargeError,
+    StorageError,
+    StoredFileDamagedError,
+    StoredFileNotFoundError,
+)
 from retrieval.records import StoredFile
 from retrieval.transactions import transaction
 from retrieval.vault import Vault, bytes_digest
 
 MAX_FILE_BYTES = 64 * 2**20
+# Of files that `Collections.sync` stored: one that no collection holds any more is removed.
+SYNC_PURPOSE = "foreword_sync"
 
 
 class Files:
@@ -40,6 +47,7 @@ class Files:
         # Keeps the storing of some bytes and the removal of the same bytes apart.
         self._lock = threading.Lock()
         self._finish_deletions()
+        self._discard_unheld()
 
     def save(self, name: str, data: bytes, purpose: str, *, tenant: str) -> StoredFile:
         """Stores a file; when this returns it is on disk. The same upload again changes nothing.
@@ -105,9 +113,29 @@ class Files:
         with self._lock:
             with transaction(self._engine) as connection:
                 file_store.mark_deleting(connection, file_id, tenant)
-                for collection_id in store.collections_of_file(connection, file_id):
+                for collection_id in held_store.collections_of_file(connection, file_id):
                     store.claim(connection, collection_id)
-                    store.remove_from_collection(connection, collection_id, file_id)
+                    held_store.remove_from_collection(connection, collection_id, file_id)
+            self._finish_deletions_locked()
+
+    def discard_synced(self, file_id: str, *, tenant: str) -> None:
+        """Removes a file that `sync` had stored, once no collection holds it; others stay."""
+        with suppress(StoredFileNotFoundError), self._lock:
+            with transaction(self._engine) as connection:
+                file = file_store.select_file(connection, file_id, tenant)
+                if file.purpose != SYNC_PURPOSE:
+                    return
+                file_store.mark_deleting(connection, file_id, tenant)
+                if held_store.collections_of_file(connection, file_id):
+                    file_store.unmark_deleting(connection, file_id)
+                    return
+            self._finish_deletions_locked()
+
+    def _discard_unheld(self) -> None:
+        """What a crash left between the storing of a synced file and its way into a collection."""
+        with self._lock:
+            with transaction(self._engine) as connection:
+                file_store.mark_unheld_deleting(connection, SYNC_PURPOSE)
             self._finish_deletions_locked()
 
     def _finish_deletions(self) -> None:

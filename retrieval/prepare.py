@@ -7,10 +7,18 @@ from retrieval.chunking import ChunkingSettings, chunk
 from retrieval.documents import Document, ParsedDocument, Passage
 from retrieval.parsing import parse
 
+# Some 60 tokens: what the embedding model has room for beside a passage of 192.
+_MAX_TITLES_CHARS = 240
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDocument:
-    """A parsed and chunked file."""
+    """A parsed and chunked file.
+
+    Attributes:
+        token_count: of its passages together. Encoding a large text a second time as a whole would
+            take as long as all of chunking.
+    """
 
     parsed: ParsedDocument
     passages: tuple[Passage, ...]
@@ -30,25 +38,42 @@ class PreparedDocument:
 
 
 def prepare(
-    name: str, data: bytes, *, count_tokens: Callable[[str], int], chunking: ChunkingSettings
+    name: str,
+    data: bytes,
+    *,
+    count_tokens: Callable[[str], int],
+    chunking: ChunkingSettings,
+    parse_file: Callable[[str, bytes], ParsedDocument] = parse,
 ) -> PreparedDocument:
     """A file's text cut into passages.
+
+    Args:
+        parse_file: how it is read: here, or by a `DocumentParser` in a process of its own.
 
     Raises:
         UnreadableDocumentError: the bytes can't become text.
     """
-    parsed = parse(name, data)
+    parsed = parse_file(name, data)
+    passages = tuple(chunk(parsed, count_tokens=count_tokens, settings=chunking))
     return PreparedDocument(
         parsed=parsed,
-        passages=tuple(chunk(parsed, count_tokens=count_tokens, settings=chunking)),
-        token_count=count_tokens(parsed.text),
+        passages=passages,
+        token_count=sum(passage.token_count for passage in passages),
     )
 
 
 def embedding_text(passage: Passage) -> str:
     """What is embedded for a passage: its text under those headings that it doesn't show itself.
 
-    "Adults 9 euros" is found by a question about fares only if its heading says so.
+    "Adults 9 euros" is found by a question about fares only if its heading says so. Of many or
+    long headings the innermost are kept: the model cuts off what is too long at the passage's end.
     """
-    titles = [title for title in passage.heading_path if title not in passage.text]
-    return "\n".join([*titles, passage.text])
+    titles: list[str] = []
+    left = _MAX_TITLES_CHARS
+    for title in reversed(passage.heading_path):
+        if title not in passage.text:
+            left -= len(title)
+            if left < 0:
+                break
+            titles.append(title)
+    return "\n".join([*reversed(titles), passage.text])

@@ -1,25 +1,43 @@
 """Collections and which files they hold, read and written on a connection that the caller owns.
 
 Nothing here commits. A collection gains or loses a file in one transaction, so a crash leaves it
-either without the file or with all of it. Each change of a collection begins with `claim`, a
-write: it takes the row's (in SQLite: the database's) write lock before anything is read, so that
-two changes never build on the same state.
+either without the file or with all of it. Each change of a collection begins with `lock` or
+`claim`, a write: it takes the row's (in SQLite: the database's) write lock before anything is read,
+so that two changes never build on the same state.
 """
 
+import time
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from retrieval.chunk_store import release_document
-from retrieval.errors import CollectionFileNotFoundError, CollectionNotFoundError
+from retrieval.errors import CollectionNotFoundError
 from retrieval.records import (
     Collection,
-    CollectionFile,
     CollectionSize,
-    FileError,
+    CollectionStatus,
     FileStatus,
 )
-from retrieval.tables import chunks, collection_files, collections, documents, files
+from retrieval.tables import (
+    chunks,
+    collection_files,
+    collections,
+    documents,
+    file_batch_files,
+    file_batches,
+    files,
+    pending_embeddings,
+)
+
+_OF_A_COLLECTION = (
+    chunks,
+    documents,
+    collection_files,
+    file_batch_files,
+    file_batches,
+    pending_embeddings,
+)
 
 
 def insert_collection(connection: Connection, collection: Collection) -> None:
@@ -33,18 +51,49 @@ def insert_collection(connection: Connection, collection: Collection) -> None:
             dimension=collection.dimension,
             revision=collection.revision,
             created_at=collection.created_at,
+            metadata=dict(collection.metadata),
+            expires_after_days=collection.expires_after_days,
+            last_active_at=collection.last_active_at,
+            mode=collection.mode,
+            priority=collection.priority,
         )
     )
 
 
-def select_collections(connection: Connection, tenant: str) -> list[Collection]:
-    """A tenant's collections, oldest first."""
+def update_collection(connection: Connection, collection_id: str, **values: Any) -> None:
+    """Sets columns of a collection; its documents and revision stay.
+
+    Raises:
+        CollectionNotFoundError: it was deleted meanwhile.
+    """
+    changed = connection.execute(
+        update(collections).where(collections.c.id == collection_id).values(**values)
+    )
+    if changed.rowcount == 0:
+        raise CollectionNotFoundError(collection_id)
+
+
+def select_collections(
+    connection: Connection, tenant: str, now: float | None = None
+) -> list[Collection]:
+    """A tenant's collections as of now, oldest first."""
     query = select(collections).where(collections.c.tenant == tenant)
-    return [_collection(row) for row in connection.execute(query.order_by(collections.c.serial))]
+    rows = connection.execute(query.order_by(collections.c.serial)).all()
+    busy = _with_files_in_progress(connection)
+    return [_collection(row, now, busy=row.id in busy) for row in rows]
 
 
-def select_collection(connection: Connection, collection_id: str, tenant: str) -> Collection:
-    """One collection.
+def select_expiring(connection: Connection, now: float) -> list[Collection]:
+    """All tenants' collections that may expire, as of now."""
+    query = select(collections).where(collections.c.expires_after_days.is_not(None))
+    rows = connection.execute(query.order_by(collections.c.serial))
+    return [_collection(row, now, busy=False) for row in rows]
+
+
+def select_collection(
+    connection: Connection, collection_id: str, tenant: str, now: float | None = None
+) -> Collection:
+    """One collection as of now, by default as the clock says.
 
     Raises:
         CollectionNotFoundError: there is none with this id for this tenant.
@@ -55,7 +104,16 @@ def select_collection(connection: Connection, collection_id: str, tenant: str) -
     row = connection.execute(query).one_or_none()
     if row is None:
         raise CollectionNotFoundError(collection_id)
-    return _collection(row)
+    return _collection(row, now, busy=_is_busy(connection, collection_id))
+
+
+def lock(connection: Connection, collection_id: str) -> None:
+    """Takes a collection's write lock, so that what is read from here on stays.
+
+    Raises:
+        CollectionNotFoundError: it was deleted meanwhile.
+    """
+    update_collection(connection, collection_id, revision=collections.c.revision)
 
 
 def claim(connection: Connection, collection_id: str) -> None:
@@ -64,98 +122,33 @@ def claim(connection: Connection, collection_id: str) -> None:
     Raises:
         CollectionNotFoundError: it was deleted meanwhile.
     """
-    raised = connection.execute(
-        update(collections)
-        .where(collections.c.id == collection_id)
-        .values(revision=collections.c.revision + 1)
-    )
-    if raised.rowcount == 0:
-        raise CollectionNotFoundError(collection_id)
+    update_collection(connection, collection_id, revision=collections.c.revision + 1)
 
 
 def delete_collection(connection: Connection, collection_id: str) -> None:
     """Removes a collection with all that it holds; the files stay."""
     claim(connection, collection_id)
-    for table in (chunks, documents, collection_files):
+    for table in _OF_A_COLLECTION:
         connection.execute(delete(table).where(table.c.collection_id == collection_id))
     connection.execute(delete(collections).where(collections.c.id == collection_id))
 
 
-def select_collection_files(connection: Connection, collection_id: str) -> list[CollectionFile]:
-    """The files of a collection, in order of ingestion, failed ones included."""
-    query = (
-        select(collection_files)
-        .where(collection_files.c.collection_id == collection_id)
-        .order_by(collection_files.c.serial)
-    )
-    return [_collection_file(row) for row in connection.execute(query)]
-
-
-def find_collection_file(
-    connection: Connection, collection_id: str, file_id: str
-) -> CollectionFile | None:
-    """A file's place in a collection, None if it has none."""
-    query = select(collection_files).where(
-        collection_files.c.collection_id == collection_id, collection_files.c.file_id == file_id
-    )
-    row = connection.execute(query).one_or_none()
-    return None if row is None else _collection_file(row)
-
-
-def put_collection_file(connection: Connection, file: CollectionFile) -> None:
-    """Notes a file's place in a collection, instead of an earlier note."""
-    _delete_collection_file(connection, file.collection_id, file.file_id)
-    error = file.last_error
-    connection.execute(
-        insert(collection_files).values(
-            collection_id=file.collection_id,
-            file_id=file.file_id,
-            status=file.status.value,
-            document_id=file.document_id,
-            chunk_count=file.chunk_count,
-            error_code=None if error is None else error.code,
-            error_message=None if error is None else error.message,
-            created_at=file.created_at,
-        )
-    )
-
-
-def remove_from_collection(connection: Connection, collection_id: str, file_id: str) -> None:
-    """Takes a file out of a collection; its document goes unless another file has the same bytes.
-
-    Raises:
-        CollectionFileNotFoundError: the collection doesn't hold it.
-    """
-    file = find_collection_file(connection, collection_id, file_id)
-    if file is None:
-        raise CollectionFileNotFoundError(collection_id, file_id)
-    _delete_collection_file(connection, collection_id, file_id)
-    if file.document_id is not None:
-        release_document(connection, collection_id, file.document_id)
-
-
-def collections_of_file(connection: Connection, file_id: str) -> list[str]:
-    """Ids of the collections that hold a file, sorted."""
-    query = select(collection_files.c.collection_id).where(collection_files.c.file_id == file_id)
-    return sorted(connection.execute(query).scalars())
-
-
 def collection_size(connection: Connection, collection_id: str) -> CollectionSize:
     """How much a collection holds."""
+    of_it = collection_files.c.collection_id == collection_id
     counted = connection.execute(
-        select(collection_files.c.status, func.count())
-        .where(collection_files.c.collection_id == collection_id)
+        select(
+            collection_files.c.status,
+            func.count(),
+            func.coalesce(func.sum(collection_files.c.usage_bytes), 0),
+            func.coalesce(func.sum(files.c.size_bytes), 0),
+        )
+        .outerjoin(files, files.c.id == collection_files.c.file_id)
+        .where(of_it)
         .group_by(collection_files.c.status)
     )
-    by_status = {row[0]: int(row[1]) for row in counted}
-    file_bytes = connection.execute(
-        select(func.coalesce(func.sum(files.c.size_bytes), 0))
-        .join(collection_files, collection_files.c.file_id == files.c.id)
-        .where(
-            collection_files.c.collection_id == collection_id,
-            collection_files.c.status == FileStatus.COMPLETED.value,
-        )
-    ).scalar_one()
+    by_status = {FileStatus(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in counted}
+    completed, usage_bytes, file_bytes = by_status.get(FileStatus.COMPLETED, (0, 0, 0))
     document_count, token_count = connection.execute(
         select(func.count(), func.coalesce(func.sum(documents.c.token_count), 0)).where(
             documents.c.collection_id == collection_id
@@ -165,26 +158,36 @@ def collection_size(connection: Connection, collection_id: str) -> CollectionSiz
         select(func.count()).where(chunks.c.collection_id == collection_id)
     ).scalar_one()
     return CollectionSize(
-        completed_files=by_status.get(FileStatus.COMPLETED.value, 0),
-        failed_files=by_status.get(FileStatus.FAILED.value, 0),
-        file_bytes=int(file_bytes),
+        completed_files=completed,
+        failed_files=by_status.get(FileStatus.FAILED, (0,))[0],
+        in_progress_files=by_status.get(FileStatus.IN_PROGRESS, (0,))[0],
+        cancelled_files=by_status.get(FileStatus.CANCELLED, (0,))[0],
+        file_bytes=file_bytes,
+        usage_bytes=usage_bytes,
         document_count=document_count,
         chunk_count=chunk_count,
         token_count=int(token_count),
     )
 
 
-def _delete_collection_file(connection: Connection, collection_id: str, file_id: str) -> None:
-    connection.execute(
-        delete(collection_files).where(
-            collection_files.c.collection_id == collection_id,
-            collection_files.c.file_id == file_id,
-        )
+def _with_files_in_progress(connection: Connection) -> set[str]:
+    query = select(collection_files.c.collection_id).where(
+        collection_files.c.status == FileStatus.IN_PROGRESS.value
     )
+    return set(connection.execute(query.distinct()).scalars())
 
 
-def _collection(row: Row[Any]) -> Collection:
-    return Collection(
+def _is_busy(connection: Connection, collection_id: str) -> bool:
+    query = select(collection_files.c.serial).where(
+        collection_files.c.collection_id == collection_id,
+        collection_files.c.status == FileStatus.IN_PROGRESS.value,
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def _collection(row: Row[Any], now: float | None, *, busy: bool) -> Collection:
+    now = time.time() if now is None else now
+    described = Collection(
         id=row.id,
         tenant=row.tenant,
         name=row.name,
@@ -192,17 +195,13 @@ def _collection(row: Row[Any]) -> Collection:
         dimension=row.dimension,
         revision=row.revision,
         created_at=row.created_at,
+        metadata=dict(row.metadata),
+        expires_after_days=row.expires_after_days,
+        last_active_at=row.last_active_at,
+        status=CollectionStatus.IN_PROGRESS if busy else CollectionStatus.COMPLETED,
+        mode=row.mode,
+        priority=row.priority,
     )
-
-
-def _collection_file(row: Row[Any]) -> CollectionFile:
-    failed = row.status == FileStatus.FAILED.value
-    return CollectionFile(
-        collection_id=row.collection_id,
-        file_id=row.file_id,
-        status=FileStatus(row.status),
-        document_id=row.document_id,
-        chunk_count=row.chunk_count,
-        last_error=FileError(code=row.error_code, message=row.error_message) if failed else None,
-        created_at=row.created_at,
-    )
+    if described.expires_at is not None and described.expires_at <= now:
+        return replace(described, status=CollectionStatus.EXPIRED)
+    return described

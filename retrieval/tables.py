@@ -18,6 +18,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 # Fixed names, so that a migration can name every constraint on either database.
@@ -61,6 +62,11 @@ collections = Table(
     # Counts changes to the collection's documents; an index in memory knows by it that it is old.
     Column("revision", BigInteger, nullable=False, default=0),
     Column("created_at", BigInteger, nullable=False),
+    Column("metadata", JSON, nullable=False, server_default=text("'{}'")),
+    Column("expires_after_days", Integer, nullable=True),
+    Column("last_active_at", BigInteger, nullable=False, server_default=text("0")),
+    Column("mode", String(16), nullable=True),
+    Column("priority", Integer, nullable=False, server_default=text("0")),
     Index("collections_by_tenant", "tenant"),
 )
 
@@ -76,8 +82,37 @@ collection_files = Table(
     Column("error_code", String(64), nullable=True),
     Column("error_message", Text, nullable=True),
     Column("created_at", BigInteger, nullable=False),
+    Column("attributes", JSON, nullable=False, server_default=text("'{}'")),
+    Column("access", JSON, nullable=False, server_default=text("'[]'")),
+    Column("batch_id", String(64), nullable=True),
+    Column("usage_bytes", BigInteger, nullable=False, server_default=text("0")),
+    # How often work on it was begun: what kills the process each time is not begun for ever.
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
     UniqueConstraint("collection_id", "file_id"),
     Index("collection_files_by_file", "file_id"),
+    # The rows that are in progress are the ingest queue.
+    Index("collection_files_by_status", "status", "collection_id", "serial"),
+)
+
+file_batches = Table(
+    "file_batches",
+    metadata,
+    Column("serial", _SERIAL, primary_key=True, autoincrement=True),
+    Column("id", String(64), nullable=False, unique=True),
+    Column("collection_id", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("cancelled", Boolean, nullable=False),
+    Index("file_batches_by_collection", "collection_id"),
+)
+
+# A file may be in several batches; what became of it stands in `collection_files` alone.
+file_batch_files = Table(
+    "file_batch_files",
+    metadata,
+    Column("batch_id", String(64), primary_key=True),
+    Column("file_id", String(64), primary_key=True),
+    Column("collection_id", String(64), nullable=False),
+    Index("file_batch_files_by_file", "collection_id", "file_id"),
 )
 
 documents = Table(
@@ -108,5 +143,19 @@ chunks = Table(
     Column("page", Integer, nullable=True),
     Column("heading_path", JSON, nullable=False),
     Column("embedding", LargeBinary, nullable=False),
+    # Of the words that were embedded; NULL in rows from before it was kept.
+    Column("digest", String(32), nullable=True),
     Index("chunks_by_id", "collection_id", "id"),
+    Index("chunks_by_digest", "digest"),
+)
+
+# Vectors of a file that is being ingested, until its chunks are stored: after a crash they need not
+# be computed again. Nothing stays here of a file that is stored, cancelled or removed.
+pending_embeddings = Table(
+    "pending_embeddings",
+    metadata,
+    Column("collection_id", String(64), primary_key=True),
+    Column("file_id", String(64), primary_key=True),
+    Column("digest", String(32), primary_key=True),
+    Column("embedding", LargeBinary, nullable=False),
 )

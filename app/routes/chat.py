@@ -1,22 +1,18 @@
 """`POST /v1/chat/completions` and `GET /v1/models`."""
 
-from contextlib import aclosing
 from typing import Any
 
-import anyio
-import orjson
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
-from starlette.types import Message, Receive, Scope, Send
+from fastapi.responses import Response
 
-from app.accounts import Account
-from app.errors import EngineError, ModelNotFoundError
-from app.pipeline import begin, complete, open_account, open_stream, relay
+from app.errors import ModelNotFoundError
+from app.pipeline import begin, open_account
 from app.prepare import ALIAS, public_model
-from app.problems import error_body, problem_of
+from app.routes.answering import Answer
 from app.routes.bodies import parse_body
 from app.schemas import ChatCompletionRequest
 from app.services import LOCAL_TENANT, Services, services_of
+from app.stream_forms import ChatForm
 
 router = APIRouter()
 
@@ -26,9 +22,10 @@ async def chat_completions(request: Request) -> Response:
     """OpenAI's chat completions, with Foreword's fields under `foreword`."""
     services = services_of(request)
     account = open_account(services, tenant=LOCAL_TENANT)
+    request.state.request_id = account.request_id
     body = await parse_body(request, ChatCompletionRequest)
     await begin(services, body, account)
-    return _Answer(services, body, account)
+    return Answer(services, body, account, whole=dict, form=ChatForm())
 
 
 @router.get("/v1/models")
@@ -64,63 +61,3 @@ def _model(name: str, context_tokens: int) -> dict[str, Any]:
         "owned_by": "foreword",
         "max_model_len": context_tokens,
     }
-
-
-class _Answer(Response):
-    """Answers while it watches the client: one that goes away takes the engine's work with it."""
-
-    def __init__(self, services: Services, body: ChatCompletionRequest, account: Account) -> None:
-        super().__init__()
-        self._services = services
-        self._body = body
-        self._account = account
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._services.metrics.in_flight.inc()
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
-                await self._answer(scope, receive, send)
-                tasks.cancel_scope.cancel()
-        finally:
-            self._services.metrics.in_flight.dec()
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = {"x-request-id": self._account.request_id}
-        try:
-            if self._body.stream:
-                await self._stream(send)
-                return
-            answer = await complete(self._services, self._account)
-        except EngineError as error:
-            status = problem_of(error).status
-            await JSONResponse(error_body(error), status, headers)(scope, receive, send)
-            return
-        content = orjson.dumps(answer)
-        response = Response(content, headers=headers, media_type="application/json")
-        await response(scope, receive, send)
-
-    async def _stream(self, send: Send) -> None:
-        response = await open_stream(self._services, self._account)
-        await send(_stream_start(self._account.request_id))
-        chunks = relay(self._services, self._body, self._account, response)
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _stream_start(request_id: str) -> Message:
-    headers = [
-        (b"content-type", b"text/event-stream; charset=utf-8"),
-        (b"cache-control", b"no-cache"),
-        (b"x-accel-buffering", b"no"),
-        (b"x-request-id", request_id.encode()),
-    ]
-    return {"type": "http.response.start", "status": 200, "headers": headers}
-
-
-async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()

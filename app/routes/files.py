@@ -2,41 +2,60 @@
 
 from functools import partial
 from typing import Annotated, Any
+from unicodedata import category
 
 import anyio
-from fastapi import APIRouter, Form, Request, UploadFile
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from pydantic import Field
+from starlette.datastructures import FormData, UploadFile
 
-from app.errors import InvalidRequestError
+from app.errors import InvalidRequestError, RefusedFieldError, UnsupportedMediaTypeError
+from app.paging import ListQuery, cut_page, list_object
 from app.services import LOCAL_TENANT, services_of
 from retrieval import StoredFile
 
 router = APIRouter(prefix="/v1/files")
 
+# OpenAI knows more; what nothing here would ever read is not taken.
+PURPOSES = ("assistants", "batch", "user_data")
+_FIELDS = ("file", "purpose")
+_MAX_NAME = 512
+# Unicode categories: control characters, halves of surrogate pairs, ends of lines and paragraphs.
+_NO_NAME = ("Cc", "Cs", "Zl", "Zp")
+_MAX_FIELDS = 16
+
+
+class FilesQuery(ListQuery):
+    """The query of the list of files, whose pages are larger than others."""
+
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 10_000
+    purpose: str | None = None
+
 
 @router.post("")
-async def upload(
-    request: Request, file: UploadFile, purpose: Annotated[str, Form()]
-) -> dict[str, Any]:
+async def upload(request: Request) -> dict[str, Any]:
     """Store a file; it is on disk when the answer says so."""
     services = services_of(request)
-    if not file.filename:
-        raise InvalidRequestError("the file has no name", param="file")
-    data = await file.read()
-    save = partial(
-        services.collections.save_file, file.filename, data, purpose, tenant=LOCAL_TENANT
-    )
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise UnsupportedMediaTypeError("multipart/form-data with the fields file and purpose")
+    async with request.form(max_files=1, max_fields=_MAX_FIELDS) as form:
+        file, purpose = _upload(form)
+        name, data = file.filename or "", await file.read()
+    check_file(name, data)
+    save = partial(services.collections.save_file, name, data, purpose, tenant=LOCAL_TENANT)
     return file_object(await anyio.to_thread.run_sync(save))
 
 
 @router.get("")
-async def files(request: Request) -> dict[str, Any]:
-    """All files, oldest first."""
+async def files(request: Request, query: Annotated[FilesQuery, Query()]) -> dict[str, Any]:
+    """The files, newest first unless asked otherwise."""
     services = services_of(request)
-    stored = await anyio.to_thread.run_sync(
-        partial(services.collections.list_files, tenant=LOCAL_TENANT)
-    )
-    return {"object": "list", "data": [file_object(f) for f in stored], "has_more": False}
+    load = partial(services.collections.list_files, tenant=LOCAL_TENANT)
+    stored = await anyio.to_thread.run_sync(load)
+    chosen = [file for file in stored if query.purpose in (None, file.purpose)]
+    page, has_more = cut_page(chosen, query, id_of=lambda file: file.id)
+    return list_object([file_object(file) for file in page], has_more=has_more)
 
 
 @router.get("/{file_id}")
@@ -53,7 +72,9 @@ async def content(request: Request, file_id: str) -> Response:
     services = services_of(request)
     read = partial(services.collections.read_file, file_id, tenant=LOCAL_TENANT)
     data = await anyio.to_thread.run_sync(read)
-    return Response(data, media_type="application/octet-stream")
+    # What a stranger uploaded is never shown by a browser as a page of this site.
+    headers = {"content-disposition": "attachment", "x-content-type-options": "nosniff"}
+    return Response(data, media_type="application/octet-stream", headers=headers)
 
 
 @router.delete("/{file_id}")
@@ -72,7 +93,45 @@ def file_object(stored: StoredFile) -> dict[str, Any]:
         "object": "file",
         "bytes": stored.size_bytes,
         "created_at": stored.created_at,
+        "expires_at": None,
         "filename": stored.name,
         "purpose": stored.purpose,
         "status": "processed",
+        "status_details": None,
     }
+
+
+def _upload(form: FormData) -> tuple[UploadFile, str]:
+    """The file and what it is for.
+
+    Raises:
+        InvalidRequestError: one of them is missing or not allowed, or there is another field.
+    """
+    for field in form:
+        if field.startswith("expires_after"):
+            reason = "files stay until they are deleted; a vector store can expire"
+            raise RefusedFieldError("expires_after", reason)
+        if field not in _FIELDS:
+            raise RefusedFieldError(field, "it is not a field of this API")
+    file, purpose = form.get("file"), form.get("purpose")
+    if not isinstance(file, UploadFile):
+        raise InvalidRequestError("send the file in a field called file", param="file")
+    if not isinstance(purpose, str) or purpose not in PURPOSES:
+        problem = f"the purpose must be one of {', '.join(PURPOSES)}; for documents: assistants"
+        raise InvalidRequestError(problem, param="purpose")
+    return file, purpose
+
+
+def check_file(name: str, data: bytes) -> None:
+    """Refuse what nothing could be made of.
+
+    Raises:
+        InvalidRequestError: no name or one that can't be shown, or no content.
+    """
+    if not name:
+        raise InvalidRequestError("the file has no name", param="file")
+    if len(name) > _MAX_NAME or any(category(character) in _NO_NAME for character in name):
+        problem = f"a file's name has at most {_MAX_NAME} characters, none of control; rename it"
+        raise InvalidRequestError(problem, param="file")
+    if not data:
+        raise InvalidRequestError(f"{name!r} is empty; send a file with content", param="file")

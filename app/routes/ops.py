@@ -30,9 +30,9 @@ async def readyz(request: Request) -> JSONResponse:
     except EngineNotReadyError as error:
         reason = services.replica.problem or str(error)
         return JSONResponse({"status": "not ready", "reasons": [reason]}, 503)
-    await services.counters.look_if_older(_FRESH_S)
+    await services.counters.looks.if_older(_FRESH_S)
     if services.tier_watch is not None:
-        await services.tier_watch.look_if_older(_FRESH_S)
+        await services.tier_watch.looks.if_older(_FRESH_S)
     reasons = degradations(services, view)
     speed = services.speed.speed
     return JSONResponse(
@@ -55,6 +55,7 @@ async def readyz(request: Request) -> JSONResponse:
                 "kv_events": services.accounting.address() is not None,
                 "prefill_tokens_per_s": speed.tokens_per_s if speed else None,
             },
+            "corpora": services.corpora.counts(),
         }
     )
 
@@ -84,4 +85,5 @@ def _levels(services: Services) -> dict[str, float]:
         "kv_event_gaps": accounting.events.unfilled_gaps,
         "index_pages": accounting.index.pages if accounting.index else 0,
         "kv_deletions_pending": services.deletions.pending,
+        **services.corpora.levels(),
     }

@@ -14,6 +14,7 @@ from app.errors import EngineNotReadyError, InvalidRequestError
 from app.live_plan import engine_ranks
 from app.services import Services, services_of
 from cache.alerts import Budgets
+from cache.engine_metrics import EngineDelta
 from cache.errors import ReportBudgetError, ReportGroupError
 from cache.report import Prices, Report, load_report
 from cache.report_html import render_html
@@ -102,9 +103,10 @@ def parse_moment(text: str | None, now: datetime, param: str) -> datetime | None
 
 async def _load(services: Services, asked: _Asked) -> Report:
     """The report; the database is read beside the event loop, the prefix index on it."""
-    counted = None
+    counted: tuple[EngineDelta, ...] = ()
     with anyio.move_on_after(_COUNTERS_S):  # an engine that is silent doesn't hold the report up
-        counted = await services.counters.advance()
+        if await services.counters.advance() is not None:
+            counted = services.counters.windows
     index = services.accounting.index
     flame = None if index is None else index.flame()
     prices = _prices(services, asked.price_per_gpu_hour)

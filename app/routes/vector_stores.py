@@ -1,8 +1,4 @@
-"""`/v1/vector_stores`: collections of documents, their files, and search in them.
-
-A file is parsed and embedded before the call that adds it returns, so its status is never
-`in_progress`.
-"""
+"""`/v1/vector_stores`: collections of documents, and search in them."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -10,51 +6,68 @@ from typing import Annotated, Any
 import anyio
 from fastapi import APIRouter, Query, Request
 
+from app.paging import ListQuery, cut_page, list_object
 from app.routes.bodies import parse_body
-from app.schemas import VectorStoreCreate, VectorStoreFileCreate, VectorStoreSearch
 from app.services import LOCAL_TENANT, services_of
-from retrieval import (
-    Collection,
-    CollectionFile,
-    CollectionFileNotFoundError,
-    Collections,
-    CollectionSize,
-    ScoredChunk,
+from app.vector_stores.bodies import (
+    VectorStoreCreate,
+    VectorStoreModify,
+    VectorStoreSearch,
+    check_chunking,
+    check_search,
 )
+from app.vector_stores.objects import best_of, search_page, store_object
+from retrieval import Collection, Collections, ScoredChunk
+from retrieval.filters import parse_filter
 
 router = APIRouter(prefix="/v1/vector_stores")
 
 
+class StoresQuery(ListQuery):
+    """The query of the list of vector stores; `name` picks those of that name."""
+
+    name: str | None = None
+
+
 @router.post("")
 async def create(request: Request) -> dict[str, Any]:
-    """A new collection, with files if some are named."""
-    collections = services_of(request).collections
+    """A new collection, with files if some are named: they are taken in afterwards."""
+    services = services_of(request)
+    collections = services.collections
     body = await parse_body(request, VectorStoreCreate)
+    check_chunking(body.chunking_strategy, chunk_tokens=services.settings.retrieval.chunk_tokens)
+    options = body.foreword
 
     def make() -> dict[str, Any]:
         for file_id in body.file_ids:
             collections.get_file(file_id, tenant=LOCAL_TENANT)
-        made = collections.create(body.name, tenant=LOCAL_TENANT)
-        for file_id in body.file_ids:
-            collections.add_file(made.id, file_id, tenant=LOCAL_TENANT)
-        return _described(collections, made)
+        made = collections.create(
+            body.name or "",
+            tenant=LOCAL_TENANT,
+            metadata=body.metadata,
+            expires_after_days=body.expires_after.days if body.expires_after else None,
+            mode=options.mode.value if options.mode else None,
+            priority=options.priority or 0,
+        )
+        if body.file_ids:
+            collections.enqueue_files(made.id, body.file_ids, tenant=LOCAL_TENANT)
+        return _described(collections, collections.get(made.id, tenant=LOCAL_TENANT))
 
     return await anyio.to_thread.run_sync(make)
 
 
 @router.get("")
-async def all_of_them(
-    request: Request, name: Annotated[str | None, Query()] = None
-) -> dict[str, Any]:
-    """All collections, oldest first; `name` picks those of that name."""
+async def all_of_them(request: Request, query: Annotated[StoresQuery, Query()]) -> dict[str, Any]:
+    """The collections, newest first unless asked otherwise."""
     collections = services_of(request).collections
 
-    def load() -> list[dict[str, Any]]:
+    def load() -> dict[str, Any]:
         owned = collections.list_all(tenant=LOCAL_TENANT)
-        return [_described(collections, c) for c in owned if name in (None, c.name)]
+        chosen = [c for c in owned if query.name in (None, c.name)]
+        page, has_more = cut_page(chosen, query, id_of=lambda c: c.id)
+        return list_object([_described(collections, c) for c in page], has_more=has_more)
 
-    data = await anyio.to_thread.run_sync(load)
-    return {"object": "list", "data": data, "has_more": False}
+    return await anyio.to_thread.run_sync(load)
 
 
 @router.get("/{store_id}")
@@ -66,6 +79,15 @@ async def one(request: Request, store_id: str) -> dict[str, Any]:
     )
 
 
+@router.post("/{store_id}")
+async def modify(request: Request, store_id: str) -> dict[str, Any]:
+    """Change a collection's name, metadata, expiry, mode or priority."""
+    collections = services_of(request).collections
+    body = await parse_body(request, VectorStoreModify)
+    change = partial(collections.modify, store_id, tenant=LOCAL_TENANT, **body.changes())
+    return await anyio.to_thread.run_sync(lambda: _described(collections, change()))
+
+
 @router.delete("/{store_id}")
 async def delete(request: Request, store_id: str) -> dict[str, Any]:
     """Remove a collection and the KV of its prompts; its files stay."""
@@ -74,118 +96,30 @@ async def delete(request: Request, store_id: str) -> dict[str, Any]:
     return {"id": store_id, "object": "vector_store.deleted", "deleted": True}
 
 
-@router.post("/{store_id}/files")
-async def add_file(request: Request, store_id: str) -> dict[str, Any]:
-    """Parse, cut and embed a file into a collection."""
-    collections = services_of(request).collections
-    body = await parse_body(request, VectorStoreFileCreate)
-
-    def add() -> dict[str, Any]:
-        before = _held(collections, store_id, body.file_id)
-        after = collections.add_file(store_id, body.file_id, tenant=LOCAL_TENANT)
-        return _file_object(after, unchanged=before == after)
-
-    return await anyio.to_thread.run_sync(add)
-
-
-@router.get("/{store_id}/files")
-async def files(request: Request, store_id: str) -> dict[str, Any]:
-    """A collection's files in the order they came, failed ones too."""
-    collections = services_of(request).collections
-    held = await anyio.to_thread.run_sync(
-        partial(collections.list_collection_files, store_id, tenant=LOCAL_TENANT)
-    )
-    return {"object": "list", "data": [_file_object(f) for f in held], "has_more": False}
-
-
-@router.get("/{store_id}/files/{file_id}")
-async def file(request: Request, store_id: str, file_id: str) -> dict[str, Any]:
-    """A file's place in a collection."""
-    collections = services_of(request).collections
-    get = partial(collections.get_collection_file, store_id, file_id, tenant=LOCAL_TENANT)
-    return _file_object(await anyio.to_thread.run_sync(get))
-
-
-@router.delete("/{store_id}/files/{file_id}")
-async def remove_file(request: Request, store_id: str, file_id: str) -> dict[str, Any]:
-    """Take a file out of a collection; the file itself stays."""
-    collections = services_of(request).collections
-    remove = partial(collections.remove_file, store_id, file_id, tenant=LOCAL_TENANT)
-    await anyio.to_thread.run_sync(remove)
-    return {"id": file_id, "object": "vector_store.file.deleted", "deleted": True}
-
-
 @router.post("/{store_id}/search")
 async def search(request: Request, store_id: str) -> dict[str, Any]:
-    """The passages nearest to a query, best first."""
+    """The passages that fit one or several queries, best first."""
     collections = services_of(request).collections
     body = await parse_body(request, VectorStoreSearch)
-    found = await anyio.to_thread.run_sync(
-        partial(collections.search, store_id, body.query, body.max_num_results, tenant=LOCAL_TENANT)
+    check_search(body)
+    look = partial(
+        collections.search,
+        store_id,
+        k=body.max_num_results,
+        tenant=LOCAL_TENANT,
+        filters=parse_filter(body.filters) if body.filters else None,
+        groups=body.foreword.groups,
+        mode=body.foreword.mode,
+        rerank=body.foreword.rerank,
     )
-    return {
-        "object": "vector_store.search_results.page",
-        "search_query": [body.query],
-        "data": [_result(scored) for scored in found],
-        "has_more": False,
-        "next_page": None,
-    }
 
+    def find() -> list[ScoredChunk]:
+        found = best_of((look(query) for query in body.queries), body.max_num_results)
+        return [s for s in found if s.score >= body.ranking_options.score_threshold]
 
-def _held(collections: Collections, store_id: str, file_id: str) -> CollectionFile | None:
-    try:
-        return collections.get_collection_file(store_id, file_id, tenant=LOCAL_TENANT)
-    except CollectionFileNotFoundError:
-        return None
+    return search_page(body.queries, await anyio.to_thread.run_sync(find))
 
 
 def _described(collections: Collections, collection: Collection) -> dict[str, Any]:
     size = collections.size(collection.id, tenant=collection.tenant)
-    return _store_object(collection, size)
-
-
-def _store_object(collection: Collection, size: CollectionSize) -> dict[str, Any]:
-    return {
-        "id": collection.id,
-        "object": "vector_store",
-        "created_at": collection.created_at,
-        "name": collection.name,
-        "usage_bytes": size.file_bytes,
-        "status": "completed",
-        "file_counts": {
-            "in_progress": 0,
-            "completed": size.completed_files,
-            "failed": size.failed_files,
-            "cancelled": 0,
-            "total": size.completed_files + size.failed_files,
-        },
-        "foreword": {
-            "documents": size.document_count,
-            "chunks": size.chunk_count,
-            "tokens": size.token_count,
-        },
-    }
-
-
-def _file_object(held: CollectionFile, *, unchanged: bool | None = None) -> dict[str, Any]:
-    error = held.last_error
-    return {
-        "id": held.file_id,
-        "object": "vector_store.file",
-        "created_at": held.created_at,
-        "vector_store_id": held.collection_id,
-        "status": held.status.value,
-        "last_error": {"code": error.code, "message": error.message} if error else None,
-        "foreword": {"chunks": held.chunk_count, "unchanged": unchanged},
-    }
-
-
-def _result(scored: ScoredChunk) -> dict[str, Any]:
-    chunk = scored.chunk
-    return {
-        "file_id": chunk.file_id,
-        "filename": chunk.name,
-        "score": scored.score,
-        "attributes": {"page": chunk.page, "heading": " > ".join(chunk.heading_path) or None},
-        "content": [{"type": "text", "text": chunk.text}],
-    }
+    return store_object(collection, size)

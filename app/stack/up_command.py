@@ -18,6 +18,7 @@ from app.stack.settings import (
     DEFAULT_HOME,
     DEFAULT_MODEL,
     DEFAULT_PORT,
+    EngineOptions,
     StackSettings,
 )
 from app.stack.stack import start_stack
@@ -60,6 +61,13 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
     show_default=True,
     help="What can be made again: engine, models.",
 )
+@click.option(
+    "--pool-tokens",
+    type=click.IntRange(min=1),
+    default=EngineOptions().pool_tokens,
+    show_default=True,
+    help="Tokens of KV in the engine's own memory (tier G1).",
+)
 @click.option("--no-tiers", is_flag=True, help="Without LMCache: the engine's own cache alone.")
 @click.option(
     "--ram-gb", type=POSITIVE, default=1.0, show_default=True, help="GiB of RAM for KV (tier G2)."
@@ -90,6 +98,7 @@ def up(
     port: int,
     home: Path,
     cache: Path,
+    pool_tokens: int,
     no_tiers: bool,
     ram_gb: float,
     ssd_gb: float,
@@ -116,6 +125,7 @@ def up(
         base_env=os.environ,
         model=model,
         engine_url=None if engine_url is None else engine_url.rstrip("/"),
+        engine=EngineOptions(pool_tokens=pool_tokens),
         tiers=None if no_tiers else TierSettings(ram_gb=ram_gb, ssd_gb=ssd_gb or None),
         kv_serde=None if kv_serde is None else LossySerde(kv_serde),
         redis=redis,

@@ -144,9 +144,25 @@ def ledger_report(options: SuiteOptions) -> list[Figure]:
         seconds = 20.0 if rescan else 2.0
         name = f"{way}, {options.rows:,} rows"
         found.append(_figure("ledger_report", name, figures["seconds"], "s", seconds))
-        most = None if rescan else 300.0
-        found.append(_figure("ledger_report", name, figures["megabytes"], "MB", most))
+        found.append(_figure("ledger_report", name, figures["megabytes"], "MB", 300.0))
     return found
+
+
+def search(_options: SuiteOptions) -> list[Figure]:
+    from bench.micro.search import CACHE, CHUNKS, measure
+
+    budgets = {"vectors alone, p50": 1.0, "vectors alone, p99": 5.0, "recall@8 of flat": 0.95}
+    return [
+        Figure(
+            benchmark="search",
+            name=f"{name}, {CHUNKS:,} perturbed embeddings",
+            value=value,
+            unit=unit,
+            budget=budgets.get(name),
+            least=name.startswith("recall"),
+        )
+        for name, (value, unit) in measure(CHUNKS, CACHE).figures.items()
+    ]
 
 
 PARTS: dict[str, Callable[[SuiteOptions], list[Figure]]] = {
@@ -156,6 +172,7 @@ PARTS: dict[str, Callable[[SuiteOptions], list[Figure]]] = {
     "prompt_build": prompt_build,
     "lint_templates": lint_templates,
     "ledger_report": ledger_report,
+    "search": search,
 }
 
 
@@ -176,7 +193,7 @@ def table(figures: Sequence[Figure], measured: dict[str, object]) -> str:
 def _row(figure: Figure) -> str:
     allowed = ""
     if figure.budget is not None:
-        allowed = f"{'≥' if figure.least else '≤'} {figure.budget:,.0f}"
+        allowed = f"{'≥' if figure.least else '≤'} {figure.budget:,g}"
     verdict = "" if figure.budget is None else "yes" if figure.good else "**NO**"
     value = f"{figure.value:,.2f}" if figure.value < 10 else f"{figure.value:,.0f}"
     return f"| {figure.benchmark} | {figure.name} | {value} {figure.unit} | {allowed} | {verdict} |"

@@ -1,5 +1,7 @@
 """The gateway's collections during a soak, made and deleted by its own API."""
 
+import asyncio
+import time
 from typing import Any
 
 import orjson
@@ -9,6 +11,7 @@ from bench.soak.http import HttpClient, Reply
 from bench.soak.workload import collection_files
 
 _BOUNDARY = "soak-boundary"
+_INGEST_S = 60.0
 
 
 async def make_collection(client: HttpClient, seed: int, name: str) -> str:
@@ -27,6 +30,7 @@ async def make_collection(client: HttpClient, seed: int, name: str) -> str:
         )
         added = {"file_id": _checked(uploaded)["id"]}
         _checked(await _post(client, f"/v1/vector_stores/{store}/files", added))
+    await _ingested(client, store)
     return str(store)
 
 
@@ -40,6 +44,18 @@ async def delete_collection(client: HttpClient, store: str) -> None:
     _checked(await client.send("DELETE", f"/v1/vector_stores/{store}"))
     for file in held:
         _checked(await client.send("DELETE", f"/v1/files/{file['id']}"))
+
+
+async def _ingested(client: HttpClient, store: str) -> None:
+    """Until all of its documents were taken in."""
+    deadline = time.monotonic() + _INGEST_S
+    while True:
+        counts = _checked(await client.send("GET", f"/v1/vector_stores/{store}"))["file_counts"]
+        if counts["completed"] == counts["total"]:
+            return
+        if counts["failed"] or time.monotonic() > deadline:
+            raise SoakError("the gateway", f"did not ingest a collection's documents: {counts}")
+        await asyncio.sleep(0.05)
 
 
 async def _post(client: HttpClient, path: str, body: dict[str, Any]) -> Reply:

@@ -1,6 +1,7 @@
 """A client of one gateway: asks, and reads what was said in the response and in the ledger."""
 
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from bench.errors import GatewayAnswerError
 from bench.verdicts.cases import JSONObject, Question
 
 _TIMEOUT_S = 120.0
+_INGEST_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,13 @@ class GatewayClient:
         """A collection of one document."""
         file = {"file": (f"{name}.txt", text.encode())}
         uploaded = self._post("/v1/files", files=file, data={"purpose": "assistants"})
-        self._post("/v1/vector_stores", json={"name": name, "file_ids": [uploaded["id"]]})
+        body = {"name": name, "file_ids": [uploaded["id"]]}
+        store = f"/v1/vector_stores/{self._post('/v1/vector_stores', json=body)['id']}"
+        deadline = time.monotonic() + _INGEST_S
+        while self._read(self._http.get(store))["file_counts"]["completed"] == 0:
+            if time.monotonic() > deadline:
+                raise GatewayAnswerError(self.url, f"{name!r} was not ingested in {_INGEST_S:g} s")
+            time.sleep(0.05)
 
     def _streamed(self, body: JSONObject) -> Answer:
         texts: list[str] = []

@@ -11,21 +11,16 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from retrieval.documents import BlockKind
 from retrieval.errors import UnreadableDocumentError
-from retrieval.parsing.layout import Layout, Piece, clean_text, join_pieces
+from retrieval.parsing.layout import Layout, Piece, clean_text, join_pieces, table_title, words
 from retrieval.parsing.plain import decode_text
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SKIPPED = _words(
+_SKIPPED = words(
     """
     script style noscript template head svg math iframe object embed canvas audio video select
     datalist textarea input button
     """
 )
-_INLINE = _words(
+_INLINE = words(
     """
     a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark output q
     ruby rp rt s samp small span strike strong sub sup time tt u var wbr
@@ -43,7 +38,7 @@ _CELL_END = "\x1e"
 _MAX_DEPTH = 5_000
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 # Elements that need no end tag, or have none, say nothing about depth.
-_SELF_ENDING = _words(
+_SELF_ENDING = words(
     """
     area base body br caption col colgroup dd dt embed head hr html img input li link meta
     optgroup option p param rb rp rt rtc source tbody td tfoot th thead tr track wbr
@@ -66,7 +61,8 @@ def html_layout(name: str, data: bytes) -> Layout:
             name, f"its elements nest deeper than {_MAX_DEPTH:,}; save the page as text instead."
         )
     tree = LexborHTMLParser(source)
-    pieces = _Reader().read(tree.body) if tree.body else []
+    hidden = frozenset(node.mem_id for node in tree.css("[hidden]"))
+    pieces = _Reader().read(tree.body, hidden) if tree.body else []
     title = tree.css_first("title")
     if title is not None and not any(piece.level == 1 for piece in pieces):
         text = _SPACES.sub(" ", clean_text(title.text())).strip()
@@ -84,17 +80,22 @@ def _max_depth(source: str) -> int:
     return deepest
 
 
-def _walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
-    """Each visible node twice: when it is entered (True) and when it is left (False)."""
-    stack = [(root, True)]
+def _walk(root: LexborNode, hidden: frozenset[int]) -> Iterator[tuple[LexborNode, str, int]]:
+    """Visible nodes with their tags: elements when entered (1) and left (-1), texts once."""
+    stack: list[LexborNode | tuple[LexborNode, str]] = [root]
     while stack:
-        node, entering = stack.pop()
-        if entering:
-            if node.tag in _SKIPPED or "hidden" in node.attributes:
+        node = stack.pop()
+        if isinstance(node, tuple):
+            yield *node, -1
+            continue
+        tag = node.tag or ""
+        if tag != "-text":
+            if tag in _SKIPPED or (hidden and node.mem_id in hidden):
                 continue
-            stack.append((node, False))
-            stack.extend((child, True) for child in reversed(list(node.iter(include_text=True))))
-        yield node, entering
+            if tag not in _INLINE:
+                stack.append((node, tag))
+            stack.extend(reversed(list(node.iter(include_text=True))))
+        yield node, tag, 1
 
 
 class _Reader:
@@ -106,26 +107,25 @@ class _Reader:
         self._level = 0
         self._depths = {"pre": 0, "compact": 0, "cell": 0}
         self._counters: list[int | None] = []
+        self._has_table = self._has_lines = False
 
-    def read(self, body: LexborNode) -> list[Piece]:
-        for node, entering in _walk(body):
-            tag = node.tag or ""
+    def read(self, body: LexborNode, hidden: frozenset[int]) -> list[Piece]:
+        for node, tag, step in _walk(body, hidden):
             if tag == "-text":
-                self._text(node, entering)
+                self._text(node)
             elif tag == "br":
-                self._line_break(entering)
+                self._line_break(step)
             elif tag not in _INLINE and not tag.startswith("-"):
-                self._edge(tag, 1 if entering else -1)
+                self._edge(tag, step)
         self._cut()
         return self._pieces
 
-    def _text(self, node: LexborNode, entering: bool) -> None:
-        if entering:
-            text = clean_text(node.text_content or "")
-            self._parts.append(text if self._depths["pre"] else _SPACES.sub(" ", text))
+    def _text(self, node: LexborNode) -> None:
+        text = clean_text(node.text_content or "")
+        self._parts.append(text if self._depths["pre"] else _SPACES.sub(" ", text))
 
-    def _line_break(self, entering: bool) -> None:
-        if entering:
+    def _line_break(self, step: int) -> None:
+        if step > 0:
             self._parts.append(" " if self._depths["cell"] or self._level else "\n")
 
     def _edge(self, tag: str, step: int) -> None:
@@ -150,6 +150,9 @@ class _Reader:
             self._depths["pre"] += step
         if tag in _COMPACT:
             self._depths["compact"] += step
+        if step > 0:
+            self._has_table = self._has_table or tag == "table"
+            self._has_lines = self._has_lines or tag in _COMPACT or tag == "pre"
         if tag in ("ul", "ol"):
             if step > 0:
                 self._counters.append(0 if tag == "ol" else None)
@@ -169,9 +172,13 @@ class _Reader:
         text = "".join(self._parts)
         self._parts.clear()
         text = text.strip("\n") if self._depths["pre"] else _tidy(text)
-        kind = BlockKind.HEADING if self._level else BlockKind.BODY
+        kind = BlockKind.LINES if self._has_lines else BlockKind.BODY
+        title = table_title(text) if self._has_table else ""
+        if self._level:
+            kind = BlockKind.HEADING
         if not _LONE_ITEM_MARK.fullmatch(text):
-            self._pieces.append(Piece(text=text, kind=kind, level=self._level))
+            self._pieces.append(Piece(text=text, kind=kind, level=self._level, title=title))
+        self._has_table = self._has_lines = False
 
 
 def _tidy(text: str) -> str:

@@ -12,9 +12,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from retrieval.documents import Block, BlockKind
-from retrieval.parsing.layout import Layout
+from retrieval.parsing.layout import Layout, short_title, table_title
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+_CODE = frozenset({"fence", "code_block"})
 _LISTS = {"bullet_list_open", "ordered_list_open"}
 
 
@@ -25,26 +26,31 @@ def markdown_layout(text: str) -> Layout:
     """
     front = _FRONT_MATTER.match(text)
     offset = front.end() if front else 0
-    headings = _block_starts(text[offset:], offset)
-    headings.setdefault(0, None)
-    return Layout(text=text, blocks=tuple(_blocks(text, headings)))
+    starts = _block_starts(text[offset:], offset)
+    starts.setdefault(0, _Start())
+    return Layout(text=text, blocks=tuple(_blocks(text, starts)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Heading:
-    level: int
-    title: str
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """What a block that starts here is; see `Block`."""
+
+    kind: BlockKind = BlockKind.BODY
+    level: int = 0
+    title: str = ""
 
 
-def _block_starts(body: str, offset: int) -> dict[int, _Heading | None]:
-    """Where each block starts, in characters, and the heading if it is one."""
-    line_starts = [0, *accumulate(len(line) + 1 for line in body.split("\n"))]
-    starts: dict[int, _Heading | None] = {}
-    tokens = MarkdownIt("commonmark").enable("table").parse(body)
+def _block_starts(body: str, offset: int) -> dict[int, _Start]:
+    """What starts where, in characters."""
+    lines = body.split("\n")
+    line_starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    starts: dict[int, _Start] = {}
+    # Without inline markup: it says nothing about blocks and takes most of the time.
+    tokens = MarkdownIt("commonmark").enable("table").disable("inline").parse(body)
     for token, following in zip_longest(tokens, tokens[1:]):
         if token.map is not None and _opens_block(token):
             start = offset + line_starts[token.map[0]]
-            starts.setdefault(start, _heading(token, following))
+            starts.setdefault(start, _start(token, following, lines))
     return starts
 
 
@@ -54,23 +60,20 @@ def _opens_block(token: Token) -> bool:
     return token.level == 0 and token.nesting >= 0 and token.type not in _LISTS
 
 
-def _heading(token: Token, following: Token | None) -> _Heading | None:
-    if token.type != "heading_open" or following is None:
-        return None
-    return _Heading(int(token.tag[1]), " ".join(following.content.split()))
+def _start(token: Token, following: Token | None, lines: list[str]) -> _Start:
+    if token.type == "heading_open" and following is not None:
+        title = short_title(following.content)
+        return _Start(kind=BlockKind.HEADING, level=int(token.tag[1]), title=title)
+    if token.type == "table_open" and token.map is not None:
+        return _Start(kind=BlockKind.LINES, title=table_title(lines[token.map[0]]))
+    if token.type in _CODE:
+        return _Start(kind=BlockKind.LINES)
+    return _Start()
 
 
-def _blocks(text: str, headings: dict[int, _Heading | None]) -> Iterator[Block]:
-    for start, following in pairwise([*sorted(headings), len(text)]):
-        end = start + len(text[start:following].rstrip())
-        heading = headings[start]
-        if end > start and heading is not None:
-            yield Block(
-                kind=BlockKind.HEADING,
-                start=start,
-                end=end,
-                level=heading.level,
-                title=heading.title,
-            )
-        elif end > start:
-            yield Block(kind=BlockKind.BODY, start=start, end=end)
+def _blocks(text: str, starts: dict[int, _Start]) -> Iterator[Block]:
+    for first, following in pairwise([*sorted(starts), len(text)]):
+        end = first + len(text[first:following].rstrip())
+        start = starts[first]
+        if end > first:
+            yield Block(kind=start.kind, start=first, end=end, level=start.level, title=start.title)

@@ -29,7 +29,7 @@ from bench.engine_sim import (
 )
 from prompts import Prompt, TokenizedPrompt
 from tests.app.tier_server import TierServer, running_tier_server
-from tests.gateways import gateway_settings, running_gateway, wait_until_ready
+from tests.gateways import add_collection, gateway_settings, running_gateway, wait_until_ready
 
 FERRY = "When does the ferry to the island leave in the morning, and what does a dog ticket cost? "
 JSONObject = dict[str, Any]
@@ -334,10 +334,8 @@ def test_a_deleted_collection_takes_its_kv_along(tokenizer_folder: Path, tmp_pat
         with asking(tokenizer_folder, tmp_path, settings=settings, tier=TierConfig()) as asker:
             client = httpx.Client(base_url=asker.url, trust_env=False)
             with client:
-                file = {"file": ("a.txt", b"Dogs travel for two euros. " * 40)}
-                uploaded = client.post("/v1/files", files=file, data={"purpose": "assistants"})
-                body = {"name": "ferry", "file_ids": [uploaded.json()["id"]]}
-                store = client.post("/v1/vector_stores", json=body).json()["id"]
+                text = "Dogs travel for two euros. " * 40
+                store = add_collection(asker.url, "ferry", text)
                 options = {"foreword": {"collection": "ferry", "mode": "cag"}}
                 asker.ask("A dog?", **options)
                 assert asker.ask("A dog?", **options)["verdict"] == "hit"
@@ -346,7 +344,7 @@ def test_a_deleted_collection_takes_its_kv_along(tokenizer_folder: Path, tmp_pat
                 while not tiers.destroyed:
                     assert time.monotonic() < deadline
                     time.sleep(0.02)
-                client.post("/v1/vector_stores", json=body).raise_for_status()
+                add_collection(asker.url, "ferry", text)
                 assert asker.ask("A dog?", **options)["cached_tokens"] == 0
 
 

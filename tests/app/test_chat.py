@@ -151,7 +151,7 @@ def test_a_question_that_does_not_fit_is_refused_with_the_numbers(client: openai
 
 
 def test_an_unknown_template_names_those_that_exist(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.NotFoundError, match="chat@1, docqa@1"):
+    with pytest.raises(openai.NotFoundError, match="chat@1, docqa@2"):
         ask(client, extra_body={"foreword": {"template": "poem"}})
 
 

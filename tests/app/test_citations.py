@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.citations import cite
+from app.citations import cite, telling_words
 
 
 @dataclass(frozen=True)
@@ -11,6 +11,14 @@ class Part:
     text: str
     page: int | None = None
     heading: str | None = None
+    file_id: str = ""
+    chunk_id: str = ""
+    start: int = 0
+    end: int = 0
+
+    @property
+    def words(self) -> frozenset[str]:
+        return telling_words(self.text)
 
 
 PRICES = Part("prices.md", "Adults pay 12.50 euros. Children pay half.", page=2, heading="Fares")
@@ -45,3 +53,28 @@ def test_a_document_is_cited_once_by_its_best_passage() -> None:
     found = cite("Adults pay 12.50 euros.", [worse, PRICES, worse])
     assert len(found) == 1
     assert found[0]["page"] == 2
+
+
+def test_a_citation_has_its_place_in_document_and_answer() -> None:
+    part = Part("prices.md", PRICES.text, file_id="file-1", chunk_id="chunk-7", start=90, end=131)
+    answer = "It opens at ten. Adults pay 12.50 euros. Ask inside."
+    [found] = cite(answer, [part])
+    assert (found["file_id"], found["chunk_id"]) == ("file-1", "chunk-7")
+    assert (found["start"], found["end"]) == (90, 131)
+    assert answer[: found["index"]].endswith("12.50 euros.")
+    [named] = cite("They pay 12.50 [prices.md], all of them.", [part])
+    assert named["index"] == len("They pay 12.50 [prices.md]")
+
+
+def test_a_name_is_recognised_as_the_prompt_shows_it() -> None:
+    part = Part('a "b" <c>.md', PRICES.text)
+    [found] = cite("Adults pay [a &quot;b&quot; &lt;c&gt;.md].", [part])
+    assert (found["document"], found["found_by"]) == ('a "b" <c>.md', "named")
+
+
+def test_two_files_of_one_name_are_told_apart() -> None:
+    one, other = (Part("prices.md", PRICES.text, file_id=f) for f in ("file-1", "file-2"))
+    assert [c["file_id"] for c in cite("Adults pay 12.50 euros.", [one, other])] == [
+        "file-1",
+        "file-2",
+    ]

@@ -32,14 +32,15 @@ def test_documents_are_ingested_asked_and_reported(gateway: str, tmp_path: Path)
     last = answer.stdout.strip().splitlines()[-1]
     assert last.startswith("re-used ")
     assert "GPU" in last
-    assert last.endswith("cag")
+    assert last.endswith("cag (asked for)")
 
-    whole = run("ask", "boats", "What?", "--url", gateway, "--format", "json")
+    question = ("ask", "boats", "What?", "--mode", "rag")
+    whole = run(*question, "--url", gateway, "--format", "json")
     assert json.loads(whole.stdout)["foreword"]["mode"] == "rag"
 
     report = run("report", "--url", gateway)
     assert report.exit_code == 0, report.output
-    assert "docqa@1" in report.stdout
+    assert "docqa@2" in report.stdout
 
     request_id = json.loads(whole.stdout)["foreword"]["request_id"]
     story = run("explain", request_id, "--url", gateway)
@@ -47,7 +48,7 @@ def test_documents_are_ingested_asked_and_reported(gateway: str, tmp_path: Path)
     assert story.stdout.startswith(f"{request_id}: ")
     assert "To do: " in story.stdout
     told = json.loads(run("explain", request_id, "--url", gateway, "--format", "json").stdout)
-    assert (told["template"], told["collection"]) == ("docqa@1", "boats")
+    assert (told["template"], told["collection"]) == ("docqa@2", "boats")
 
 
 def test_one_bad_file_does_not_stop_the_others(gateway: str, tmp_path: Path) -> None:
@@ -107,3 +108,85 @@ def test_what_the_engine_did_not_report_is_unknown_not_zero() -> None:
     unknown = reuse_line(known | {"cached_tokens": None, "ttft_s": None})
     assert unknown.startswith("re-used: unknown of 2,000 prompt tokens")
     assert "first token after unknown" in unknown
+
+
+def test_a_folder_is_kept_in_sync(gateway: str, tmp_path: Path) -> None:
+    def sync(*options: str) -> tuple[int, str]:
+        done = run("ingest", "notes", str(tmp_path), "--sync", *options, "--url", gateway)
+        return done.exit_code, done.stdout
+
+    (tmp_path / "a.txt").write_text("The ferry is blue.")
+    (tmp_path / "b.txt").write_text("The dog is brown.")
+    code, said = sync("--attribute", "year=2024")
+    assert (code, said.split(";")[0]) == (0, "notes: 2 added, 0 replaced, 0 unchanged, 0 removed")
+    (tmp_path / "a.txt").write_text("The ferry is green.")
+    (tmp_path / "c.txt").write_text("The cat is grey.")
+    (tmp_path / "b.txt").unlink()
+    code, said = sync()
+    assert said.startswith(
+        "notes: 1 added, 1 replaced, 0 unchanged, 0 removed; 2 passages embedded"
+    )
+    code, said = sync("--remove-missing")
+    assert said.startswith(
+        "notes: 0 added, 0 replaced, 2 unchanged, 1 removed; 0 passages embedded"
+    )
+    done = run("ingest", "notes", str(tmp_path), "--sync", "--url", gateway, "--format", "json")
+    told = json.loads(done.stdout)
+    assert [file["outcome"] for file in told["files"]] == ["unchanged", "unchanged"]
+    assert told["sync"] == {"removed": [], "embedded_chunks": 0, "reused_chunks": 0}
+
+
+def test_failed_files_are_listed_with_their_reasons(gateway: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.pdf").write_bytes(b"not a pdf")
+    (tmp_path / "empty.txt").write_bytes(b"")
+    (tmp_path / "good.txt").write_text("The ferry is blue.")
+    for options in ((), ("--sync",)):
+        done = run("ingest", "flawed", str(tmp_path), *options, "--url", gateway)
+        assert done.exit_code == 1
+        head, *table = done.stdout.splitlines()
+        assert head.endswith(", 2 failed")
+        assert [line.split()[0].rsplit("/", 1)[-1] for line in table] == ["bad.pdf", "empty.txt"]
+        assert "empty" in table[1]
+        assert "ingested   " in done.stderr or "unchanged  " in done.stderr or "added" in head
+
+
+def test_questions_are_filtered_and_groups_are_kept_apart(gateway: str, tmp_path: Path) -> None:
+    old, new, secret = (tmp_path / name for name in ("old.txt", "new.txt", "pay.txt"))
+    old.write_text("The ferry fare was one euro.")
+    new.write_text("The ferry fare is nine euros.")
+    secret.write_text("The ferry captain earns much.")
+    for path, *options in (
+        (old, "--attribute", "year=2001"),
+        (new, "--attribute", "year=2024"),
+        (secret, "--access", "hr"),
+    ):
+        assert run("ingest", "fares", str(path), *options, "--url", gateway).exit_code == 0
+
+    def prompt_tokens(*options: str) -> int:
+        body = ("ask", "fares", "What is the ferry fare?", "--mode", "rag", "--format", "json")
+        done = run(*body, *options, "--url", gateway)
+        assert done.exit_code == 0, done.output
+        return int(json.loads(done.stdout)["foreword"]["prompt_tokens"])
+
+    assert (
+        prompt_tokens("--filter", "year>=2020") < prompt_tokens() < prompt_tokens("--group", "hr")
+    )
+    bad = run("ask", "fares", "What?", "--filter", "year", "--url", gateway)
+    assert bad.exit_code == 2
+    assert "neither like year>=2020" in bad.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--remove-missing",), "needs --sync"),
+        (("--attribute", "year"), "not like key=value"),
+    ],
+)
+def test_bad_options_of_ingest_are_told(
+    gateway: str, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    (tmp_path / "a.txt").write_text("The ferry is blue.")
+    done = run("ingest", "boats", str(tmp_path), *arguments, "--url", gateway)
+    assert done.exit_code == 2
+    assert words in done.stderr

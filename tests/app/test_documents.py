@@ -68,9 +68,10 @@ def test_a_file_that_can_not_be_read_is_kept_and_told(client: openai.OpenAI) -> 
         ask(client, "What?", collection="broken")
 
 
-def test_retrieval_is_the_default_mode(client: openai.OpenAI, ferry: str) -> None:
-    block = ask(client, "What does a dog pay?", collection="ferry").foreword
-    assert (block["template"], block["collection"], block["mode"]) == ("docqa@1", "ferry", "rag")
+def test_a_mode_that_is_asked_for_is_used(client: openai.OpenAI, ferry: str) -> None:
+    block = ask(client, "What does a dog pay?", collection="ferry", mode="rag").foreword
+    assert (block["template"], block["collection"], block["mode"]) == ("docqa@2", "ferry", "rag")
+    assert block["mode_reason"] == "asked for"
 
 
 def test_the_second_question_by_cag_reuses_nearly_all_of_the_prompt(
@@ -85,8 +86,8 @@ def test_the_second_question_by_cag_reuses_nearly_all_of_the_prompt(
 def test_two_questions_that_find_the_same_passages_share_them(
     client: openai.OpenAI, ferry: str
 ) -> None:
-    first = ask(client, "dog ticket price", collection="ferry").foreword
-    again = ask(client, "Price: dog, ticket?", collection="ferry").foreword
+    first = ask(client, "dog ticket price", collection="ferry", mode="rag").foreword
+    again = ask(client, "Price: dog, ticket?", collection="ferry", mode="rag").foreword
     assert again["cached_tokens"] > 0.8 * first["prompt_tokens"]
 
 

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import anyio
 import httpx
+import msgspec
 import pytest
+import zmq
 
 from app.engine import KvEventsAddress
 from app.kv_events import KvEventFollower, KvEventSource
 from bench.engine_sim import ClockConfig, EventsConfig, SimulatorConfig, SimulatorThread
+from cache.kv_events import BlockStored
 from cache.prefix_index import PrefixIndex
 from cache.prefix_match import ReplicaMatch
 from tests.app.conditions import becomes
@@ -218,3 +221,56 @@ async def test_news_can_be_waited_for_but_not_for_long(tokenizer_folder: Path) -
             before = time.monotonic()
             await it.follower.wait_for_news(0.02)
             assert time.monotonic() - before < 0.5
+
+
+async def test_an_engine_that_is_started_anew_and_goes_on_numbering_is_known_by_the_cut() -> None:
+    """Nothing else tells, where nobody replays: the next number is the one that is expected."""
+
+    def stored(publisher: zmq.Socket[bytes], number: int, seed: int) -> None:
+        event = BlockStored(
+            block_hashes=[seed * 10 + page for page in range(1, 5)],
+            parent_block_hash=None,
+            token_ids=ids(seed),
+            block_size=PAGE,
+            cache_salt="salt",
+        )
+        batch = msgspec.msgpack.encode([time.time(), [event], None])
+        publisher.send_multipart((b"kv", number.to_bytes(8, "big"), batch))
+
+    def holds(seed: int) -> int | None:
+        match = index.match(index.keys(ids(seed)), salt="salt", sent_at=time.monotonic())
+        return match.replicas.get(REPLICA, ReplicaMatch()).resident
+
+    index = PrefixIndex(page_tokens=PAGE)
+    with zmq.Context() as context, anyio.fail_after(20):
+        old = context.socket(zmq.PUB)
+        port = old.bind_to_random_port("tcp://127.0.0.1")
+        address = KvEventsAddress(events=f"tcp://127.0.0.1:{port}", replay=None, topic="kv")
+        source = KvEventSource(address=address, index=index)
+        follower = KvEventFollower(replica=REPLICA, source=lambda: source)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follower.follow)
+            await anyio.sleep(0.5)
+            stored(old, 0, 0)
+            assert await becomes(lambda: holds(0) == 4)
+            lost = follower.status.unfilled_gaps
+            old.close(linger=0)
+            new = context.socket(zmq.PUB)
+            assert await becomes(lambda: bound(new, address.events))
+            await anyio.sleep(0.5)
+            stored(new, 1, 1)
+            assert await becomes(lambda: holds(1) == 4)
+            assert follower.status.unfilled_gaps == lost + 1
+            assert holds(0) is None
+            tasks.cancel_scope.cancel()
+        new.close(linger=0)
+    follower.close()
+
+
+def bound(socket: zmq.Socket[bytes], endpoint: str) -> bool:
+    """Whether an address could be had; its last owner takes a moment to let go of it."""
+    try:
+        socket.bind(endpoint)
+    except zmq.ZMQError:
+        return False
+    return True

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from bench.engine_sim import SimulatorConfig, SimulatorThread
-from tests.gateways import gateway_settings, running_gateway, wait_until_ready
+from tests.gateways import add_collection, gateway_settings, running_gateway, wait_until_ready
 from tests.kv_plan_configs import QWEN3_8B
 from tests.tokenizer_folders import CHATML_TOOLS, write_tokenizer
 
@@ -55,15 +55,8 @@ def test_an_unknown_collection_is_said(url: str) -> None:
 
 
 def test_a_collection_is_counted(url: str, tmp_path: Path) -> None:
-    with httpx.Client(base_url=url, trust_env=False) as http:
-        file = http.post(
-            "/v1/files",
-            files={"file": ("rules.txt", b"The door is blue. " * 40)},
-            data={"purpose": "assistants"},
-        ).json()
-        made = http.post("/v1/vector_stores", json={"name": "rules", "file_ids": [file["id"]]})
-        made.raise_for_status()
-        body = http.get("/foreword/plan", params={"collection": "rules"}).json()
+    add_collection(url, "rules", "The door is blue. " * 40)
+    body = httpx.get(f"{url}/foreword/plan", params={"collection": "rules"}, trust_env=False).json()
     assert body["plan"]["corpus"]["tokens"] > 40
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
+import anyio
 import anyio.lowlevel
 import pytest
 import uvicorn
@@ -18,8 +19,10 @@ from app.engine import EngineClient
 from app.engine_speed import EngineSpeed
 from app.tier_client import TierClient
 from app.tier_policy import TierPolicy
+from app.tier_watch import TierWatch
 from app.upstream import Timeouts, Upstream
 from cache.break_even import SwitchRules, TierVerdict
+from tests.app.conditions import becomes
 
 pytestmark = pytest.mark.anyio
 
@@ -142,7 +145,13 @@ class Clock:
 @dataclass
 class Watched:
     policy: TierPolicy
+    watch: TierWatch
     clock: Clock
+
+    async def advance(self) -> None:
+        """Look, and let the policy take the look."""
+        await self.watch.look()
+        await self.policy.advance()
 
 
 @pytest.fixture(params=[True])
@@ -153,9 +162,11 @@ async def watched(url: str, request: pytest.FixtureRequest) -> AsyncIterator[Wat
     for _ in range(2):
         await speed.advance()
     rules = SwitchRules(retest_s=100)
-    policy = TierPolicy(tiers, speed, switch=request.param, rules=rules, clock=clock)
-    await policy.advance()
-    yield Watched(policy=policy, clock=clock)
+    watch = TierWatch(tiers)
+    policy = TierPolicy(tiers, watch, speed, switch=request.param, rules=rules, clock=clock)
+    watched = Watched(policy=policy, watch=watch, clock=clock)
+    await watched.advance()
+    yield watched
     tiers.close()
     engine.close()
     await anyio.lowlevel.checkpoint()
@@ -168,7 +179,7 @@ def load(counters: Counters, *, tokens_per_s: float, times: int = 5) -> None:
 
 async def test_a_tier_that_pays_is_left_alone(counters: Counters, watched: Watched) -> None:
     load(counters, tokens_per_s=10_000)
-    await watched.policy.advance()
+    await watched.advance()
     found = watched.policy.found["ssd"]
     assert found.verdict is TierVerdict.PAYS
     assert found.load_tokens_per_s == pytest.approx(10_000)
@@ -184,7 +195,7 @@ async def test_a_tokens_bytes_are_those_of_all_ranks(
     """As the guard counts: a load's bytes and a chunk's are sums over the ranks."""
     counters.ranks = ranks
     load(counters, tokens_per_s=1500)
-    await watched.policy.advance()
+    await watched.advance()
     found = watched.policy.found["ssd"]
     assert found.load_tokens_per_s == pytest.approx(1500)
     assert found.loaded_tokens == pytest.approx(5 * 640)
@@ -197,7 +208,7 @@ async def test_a_slow_tier_is_switched_off_told_and_tried_again(
 ) -> None:
     policy = watched.policy
     load(counters, tokens_per_s=500)
-    await policy.advance()
+    await watched.advance()
     assert [on for on, _ in counters.puts] == [False]
     assert counters.reason is not None
     assert counters.reason.startswith("break-even: 500 tokens/s")
@@ -205,11 +216,11 @@ async def test_a_slow_tier_is_switched_off_told_and_tried_again(
     assert "ssd tier is switched off" in reason
     assert "tried again in 100 s" in reason
     watched.clock.now = 100.0
-    await policy.advance()
+    await watched.advance()
     assert [on for on, _ in counters.puts] == [False, True]
     assert policy.reasons == ()
     load(counters, tokens_per_s=500)
-    await policy.advance()
+    await watched.advance()
     assert [on for on, _ in counters.puts] == [False, True, False]
     assert "tried again in 200 s" in policy.reasons[0]
 
@@ -218,11 +229,11 @@ async def test_a_tier_that_became_fast_stays_on_after_its_trial(
     counters: Counters, watched: Watched
 ) -> None:
     load(counters, tokens_per_s=500)
-    await watched.policy.advance()
+    await watched.advance()
     watched.clock.now = 100.0
-    await watched.policy.advance()
+    await watched.advance()
     load(counters, tokens_per_s=50_000)
-    await watched.policy.advance()
+    await watched.advance()
     assert counters.enabled
     assert watched.policy.reasons == ()
     assert watched.policy.found["ssd"].load_tokens_per_s == pytest.approx(50_000)
@@ -234,7 +245,7 @@ async def test_what_an_operator_switched_off_stays_off(
     counters.enabled, counters.reason = False, "the disk is being replaced"
     load(counters, tokens_per_s=50_000)
     watched.clock.now = 1e6
-    await watched.policy.advance()
+    await watched.advance()
     assert counters.puts == []
 
 
@@ -242,10 +253,10 @@ async def test_a_gateway_that_starts_again_keeps_its_own_decision(
     counters: Counters, watched: Watched
 ) -> None:
     counters.enabled, counters.reason = False, "break-even: 500 tokens/s against 1,000 tokens/s"
-    await watched.policy.advance()
+    await watched.advance()
     assert counters.puts == []
     watched.clock.now = 100.0
-    await watched.policy.advance()
+    await watched.advance()
     assert [on for on, _ in counters.puts] == [True]
 
 
@@ -253,21 +264,21 @@ async def test_a_tier_server_that_starts_again_is_measured_anew(
     counters: Counters, watched: Watched
 ) -> None:
     load(counters, tokens_per_s=500)
-    await watched.policy.advance()
+    await watched.advance()
     counters.instance, counters.enabled, counters.reason = "b", True, None
     counters.tasks, counters.tokens, counters.seconds = 9, 64_000, 0.1
-    await watched.policy.advance()
+    await watched.advance()
     assert [on for on, _ in counters.puts] == [False]
     assert watched.policy.found["ssd"].verdict is TierVerdict.NOT_MEASURED
     load(counters, tokens_per_s=500)
-    await watched.policy.advance()
+    await watched.advance()
     assert [on for on, _ in counters.puts] == [False, False]
 
 
 @pytest.mark.parametrize("watched", [False], indirect=True)
 async def test_where_it_may_only_tell_it_tells(counters: Counters, watched: Watched) -> None:
     load(counters, tokens_per_s=500)
-    await watched.policy.advance()
+    await watched.advance()
     assert counters.puts == []
     (reason,) = watched.policy.reasons
     assert "loading from the ssd tier is slower than computing" in reason
@@ -281,8 +292,64 @@ async def test_a_tier_server_that_is_away_changes_nothing(url: str) -> None:
             max_connections=1,
         )
     )
-    policy = TierPolicy(TierClient("http://127.0.0.1:9"), EngineSpeed(engine))
+    client = TierClient("http://127.0.0.1:9")
+    watch = TierWatch(client)
+    policy = TierPolicy(client, watch, EngineSpeed(engine))
+    await watch.look()
     await policy.advance()
     assert policy.status is None
     assert policy.found == {}
     assert policy.reasons == ()
+
+
+async def test_a_tier_that_somebody_switched_on_is_measured_anew_before_it_is_switched_again(
+    counters: Counters, watched: Watched
+) -> None:
+    load(counters, tokens_per_s=500)
+    await watched.advance()
+    assert not counters.enabled
+    await watched.advance()
+    counters.enabled, counters.reason = True, "the disk was replaced"
+    await watched.advance()
+    await watched.advance()
+    assert [on for on, _ in counters.puts] == [False]
+    assert watched.policy.found["ssd"].verdict is TierVerdict.NOT_MEASURED
+    assert watched.policy.reasons == ()
+    load(counters, tokens_per_s=500)
+    await watched.advance()
+    assert [on for on, _ in counters.puts] == [False, False]
+
+
+async def test_a_tier_that_was_off_for_an_operator_begins_without_its_old_evidence(
+    counters: Counters, watched: Watched
+) -> None:
+    load(counters, tokens_per_s=500, times=3)
+    await watched.advance()
+    counters.enabled, counters.reason = False, "the disk is being replaced"
+    await watched.advance()
+    counters.enabled, counters.reason = True, None
+    load(counters, tokens_per_s=500, times=1)
+    await watched.advance()
+    assert counters.puts == []
+
+
+async def test_loads_of_which_none_came_in_time_switch_a_tier_off(
+    counters: Counters, watched: Watched
+) -> None:
+    counters.tasks, counters.seconds = 4, 2.4
+    await watched.advance()
+    assert [on for on, _ in counters.puts] == [False]
+    assert counters.reason is not None
+    assert counters.reason.startswith("break-even: 0.60 s a load, of which nothing came in time")
+
+
+async def test_the_policy_takes_each_look_and_looks_at_nothing_itself(
+    counters: Counters, watched: Watched
+) -> None:
+    load(counters, tokens_per_s=500)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watched.policy.watch)
+        await anyio.lowlevel.checkpoint()
+        await watched.watch.look()
+        assert await becomes(lambda: not counters.enabled)
+        tasks.cancel_scope.cancel()

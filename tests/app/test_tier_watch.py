@@ -64,15 +64,15 @@ async def test_a_probe_looks_again_only_when_the_last_look_is_old_and_never_wait
     with running_tier_server(server):
         client = TierClient(server.url, timeout_s=5.0)
         watch = TierWatch(client)
-        await watch.look_if_older(60)
+        await watch.looks.if_older(60)
         server.adapters[0]["state"] = "failing"
-        await watch.look_if_older(60)
+        await watch.looks.if_older(60)
         assert watch.reasons == []
-        await watch.look_if_older(0)
+        await watch.looks.if_older(0)
         assert "ssd fails" in watch.reasons[0]
         server.delay_s = 3.0
         began = time.monotonic()
-        await watch.look_if_older(0)
+        await watch.looks.if_older(0)
         assert time.monotonic() - began < 2.0
         client.close()
 

@@ -80,6 +80,35 @@ def test_streams_and_whole_answers_say_the_same(sdk: openai.OpenAI, user_stack: 
     assert asyncio.run(once(stream=True)) == asyncio.run(once(stream=False)) == whole
 
 
+def test_an_upload_is_asked_and_cited(sdk: openai.OpenAI) -> None:
+    """Upload, poll, ask by the Responses API, whole and streamed: one answer, one citation."""
+    store = sdk.vector_stores.create(name="harbour")
+    text = b"The harbour office in Port Ellery opens at 7:45 and closes at 16:30.\n"
+    held = sdk.vector_stores.files.upload_and_poll(
+        vector_store_id=store.id, file=("harbour.txt", text)
+    )
+    assert held.status == "completed", held.last_error
+    fields: dict[str, Any] = {
+        "model": "default",
+        "input": "When does the harbour office in Port Ellery open?",
+        "tools": [{"type": "file_search", "vector_store_ids": [store.id]}],
+        "max_output_tokens": 40,
+        "temperature": 0,
+        "extra_body": {"foreword": {"mode": "rag"}},
+    }
+    whole = sdk.responses.create(**fields, include=["file_search_call.results"])
+    assert "7:45" in whole.output_text
+    found, message = whole.output
+    assert found.results[0].file_id == held.id
+    [note] = message.content[0].annotations
+    assert (note.file_id, note.filename) == (held.id, "harbour.txt")
+    events = list(sdk.responses.create(**fields, stream=True))
+    assert events[-1].response.output_text == whole.output_text
+    usage = events[-1].response.usage
+    assert usage.input_tokens_details.cached_tokens >= usage.input_tokens - 1
+    assert usage.input_tokens_details.cached_tokens == events[-1].response.foreword["cached_tokens"]
+
+
 def test_token_ids_agree_with_the_engine(user_stack: UserStack) -> None:
     ready = httpx.get(f"{user_stack.url}/readyz", trust_env=False).json()
     assert ready["engine"]["token_parity"] is True
@@ -109,12 +138,12 @@ def test_a_client_that_leaves_stops_the_engines_work(user_stack: UserStack) -> N
 def test_the_report_agrees_with_the_engines_own_count(user_stack: UserStack) -> None:
     text = user_stack.run("foreword report")
     assert text.returncode == 0, text.stderr
-    assert "docqa@1" in text.stdout
+    assert "docqa@2" in text.stdout
     report = httpx.get(f"{user_stack.url}/foreword/report", trust_env=False).json()
     check = report["cross_check"]
     lines = {line["template"]: line for line in check["templates"]}
-    assert lines["docqa@1"]["engine"]["gpu"] > 0
-    assert lines["docqa@1"]["difference_tokens"] == 0, check
+    assert lines["docqa@2"]["engine"]["gpu"] > 0
+    assert lines["docqa@2"]["difference_tokens"] == 0, check
     # Of the client that left, the gateway knows what was re-used, unless it left before the first
     # part of its answer; the engine counted it in any case.
     assert check["unknown_requests"] <= 1
@@ -123,7 +152,7 @@ def test_the_report_agrees_with_the_engines_own_count(user_stack: UserStack) -> 
 
 def test_metrics_count_what_was_reused(user_stack: UserStack) -> None:
     text = httpx.get(f"{user_stack.url}/metrics", trust_env=False).text
-    assert 'foreword_cached_tokens_total{template="docqa@1",tenant="local",tier="gpu"}' in text
+    assert 'foreword_cached_tokens_total{template="docqa@2",tenant="local",tier="gpu"}' in text
 
 
 def _engine_falls_idle(user_stack: UserStack) -> bool:

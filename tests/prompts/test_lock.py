@@ -274,12 +274,12 @@ def test_full_pages_before_the_change_are_kept(changed: int | None, expected: Lo
 def test_the_cost_is_tokens_times_requests_over_prefill() -> None:
     problem = LockProblem(
         fault=LockFault.CHANGED,
-        reference="docqa@1",
-        since="docqa@1",
+        reference="docqa@2",
+        since="docqa@2",
         loss=Loss(segment="rules", kept_tokens=0, scaffold_tokens=1812),
     )
     assert change_sentence(problem, Traffic(requests_per_s=40, prefill_tok_s=9000)) == (
-        "docqa@1 changed without a new version (segment 'rules'), which invalidates 1,812 tokens "
+        "docqa@2 changed without a new version (segment 'rules'), which invalidates 1,812 tokens "
         "for every request of docqa; at 40 requests/s and 9,000 tok/s of prefill, 8.1 s of GPU per "
         "second until warm"
     )
@@ -302,14 +302,14 @@ def test_the_cost_is_tokens_times_requests_over_prefill() -> None:
     ],
 )
 def test_each_kind_of_loss_has_its_words(lost: Loss, words: str) -> None:
-    problem = LockProblem(fault=LockFault.CHANGED, reference="docqa@1", since="docqa@1", loss=lost)
+    problem = LockProblem(fault=LockFault.CHANGED, reference="docqa@2", since="docqa@2", loss=lost)
     assert words in change_sentence(problem, Traffic())
 
 
 def test_every_fault_has_a_sentence_and_a_remedy() -> None:
     assert set(REMEDIES) == set(LockFault)
     for fault in LockFault:
-        assert change_sentence(LockProblem(fault=fault, reference="docqa@1"), Traffic())
+        assert change_sentence(LockProblem(fault=fault, reference="docqa@2"), Traffic())
 
 
 @settings(deadline=None)
@@ -396,9 +396,9 @@ def test_the_scaffold_of_the_lock_is_that_of_real_prompts(
     """But for its last token, which may merge with the text behind it."""
     tokenizer = real_tokenizers.load(model)
     documents = [PromptDocument(name="a.txt", text="A ferry.")]
-    found = load_templates(shipped_templates()).find("docqa@1")
+    found = load_templates(shipped_templates()).find("docqa@2")
     whole = tokenizer.tokenize(render(found, {"documents": documents, "question": "What?"}))
-    locked = lock_templates([found], tokenizer).templates["docqa@1"]
+    locked = lock_templates([found], tokenizer).templates["docqa@2"]
     assert locked.scaffold_tokens is not None
     assert whole.ranges[0].segment.id == "rules"
     assert abs(whole.ranges[0].stop - locked.scaffold_tokens) <= 1

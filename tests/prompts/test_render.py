@@ -28,7 +28,7 @@ from prompts.values import Value
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
-docqa = load_templates(shipped_templates()).find("docqa@1")
+docqa = load_templates(shipped_templates()).find("docqa@2")
 chat = load_templates(shipped_templates()).find("chat@1")
 
 

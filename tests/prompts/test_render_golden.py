@@ -26,13 +26,21 @@ DOCUMENTS = (
 CASES: dict[str, tuple[str, dict[str, Value]]] = {
     "chat@1/plain": ("chat@1", {"conversation": SAID[:1]}),
     "chat@1/instructed": ("chat@1", {"conversation": SAID, "instructions": "Be brief.\n"}),
-    "docqa@1/first": ("docqa@1", {"documents": DOCUMENTS, "question": "What does it cost?"}),
-    "docqa@1/later": (
-        "docqa@1",
+    "docqa@2/whole": (
+        "docqa@2",
+        {"documents": DOCUMENTS, "pad": "\n\n(pad)", "question": "What does it cost?"},
+    ),
+    "docqa@2/found": (
+        "docqa@2",
+        {"documents": (), "excerpts": DOCUMENTS, "question": "What does it cost?"},
+    ),
+    "docqa@2/later": (
+        "docqa@2",
         {
-            "documents": DOCUMENTS,
+            "documents": DOCUMENTS[:1],
             "instructions": "Answer in French.",
             "history": SAID[:2],
+            "excerpts": DOCUMENTS[1:],
             "question": "And for children?",
         },
     ),

@@ -15,6 +15,7 @@ from retrieval import (
     metadata,
     minilm_embedder,
 )
+from tests.postgres_server import PostgresServer, pgvector_programs, running_postgres
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
@@ -59,6 +60,13 @@ def make_pdf() -> Callable[[tuple[tuple[str, ...], ...]], bytes]:
 def minilm() -> SentenceTransformerEmbedder:
     """The real embedding model, loaded once; for tests marked `slow`."""
     return minilm_embedder()
+
+
+@pytest.fixture(scope="session")
+def pgvector_server() -> Iterator[PostgresServer]:
+    """A real PostgreSQL with pgvector; for tests marked `slow`."""
+    with running_postgres(pgvector_programs()) as server:
+        yield server
 
 
 @pytest.fixture

@@ -72,8 +72,8 @@ def test_a_changed_scaffold_fails_and_tells_what_it_costs(project: Project) -> N
     project.edit("docqa.yaml", "Use only what", "Use just what")
     done = project.lock("--check", "--requests-per-s", "40", "--prefill-tok-s", "9000")
     assert done.exit_code == 1
-    tokens = json.loads(project.lock_file.read_text())["templates"]["docqa@1"]["scaffold_tokens"]
-    assert done.stdout.startswith(f"{project.lock_file}: docqa@1 changed without a new version")
+    tokens = json.loads(project.lock_file.read_text())["templates"]["docqa@2"]["scaffold_tokens"]
+    assert done.stdout.startswith(f"{project.lock_file}: docqa@2 changed without a new version")
     assert f"invalidates {tokens} tokens for every request of docqa" in done.stdout
     assert "at 40 requests/s and 9,000 tok/s of prefill" in done.stdout
     assert "raise its version, or take the change back" in done.stdout
@@ -92,18 +92,18 @@ def test_a_recorded_version_is_not_recorded_again_unless_forced(project: Project
 
 def test_a_new_version_is_recorded_with_its_cost(project: Project) -> None:
     project.edit("docqa.yaml", "Use only what", "Use just what")
-    project.edit("docqa.yaml", "version: 1", "version: 2")
+    project.edit("docqa.yaml", "version: 2", "version: 3")
     check = project.lock("--check")
     assert check.exit_code == 1
-    assert "docqa@2 is new; after docqa@1 it invalidates" in check.stdout
-    assert "docqa@1 has no template any more" in check.stdout
+    assert "docqa@3 is new; after docqa@2 it invalidates" in check.stdout
+    assert "docqa@2 has no template any more" in check.stdout
     done = project.lock()
     assert done.exit_code == 0
-    assert "docqa@2 is new; after docqa@1 it invalidates" in done.stdout
-    assert list(json.loads(project.lock_file.read_text())["retired"]) == ["docqa@1"]
+    assert "docqa@3 is new; after docqa@2 it invalidates" in done.stdout
+    assert list(json.loads(project.lock_file.read_text())["retired"]) == ["docqa@2"]
     assert project.lock("--check").exit_code == 0
-    project.edit("docqa.yaml", "version: 2", "version: 1")
-    assert "docqa@1 was retired with another text" in project.lock("--check").stdout
+    project.edit("docqa.yaml", "version: 3", "version: 2")
+    assert "docqa@2 was retired with another text" in project.lock("--check").stdout
 
 
 def test_without_a_tokenizer_bytes_are_checked_and_counts_are_said_to_be_missing(
@@ -144,19 +144,19 @@ def test_a_lock_recorded_again_by_hand_is_still_seen_against_the_main_branch(
     assert project.lock("--check").exit_code == 0
     done = project.lock("--check", "--against", "main")
     assert done.exit_code == 1
-    assert "docqa@1 changed without a new version" in done.stdout
+    assert "docqa@2 changed without a new version" in done.stdout
 
 
 def test_a_draft_may_be_recorded_as_often_as_it_changes(project: Project) -> None:
     project.git("init", "-b", "main")
     project.git("add", "prompts", "prompts.lock")
     project.git("commit", "-m", "templates")
-    project.edit("docqa.yaml", "version: 1", "version: 2")
+    project.edit("docqa.yaml", "version: 2", "version: 3")
     assert project.lock("--against", "main").exit_code == 0
     project.edit("docqa.yaml", "Use only what", "Use just what")
     check = project.lock("--check", "--against", "main")
     assert check.exit_code == 1
-    assert "docqa@2 is not as the lock has it; run `foreword lock`" in check.stdout
+    assert "docqa@3 is not as the lock has it; run `foreword lock`" in check.stdout
     assert project.lock("--against", "main").exit_code == 0
     assert project.lock("--check", "--against", "main").exit_code == 0
 
@@ -191,7 +191,7 @@ def test_a_damaged_lock_or_template_is_exit_code_2(project: Project) -> None:
     project.lock_file.write_text("<<<<<<< HEAD\n")
     assert project.lock("--check").exit_code == 2
     project.lock_file.unlink()
-    project.edit("docqa.yaml", "version: 1", "version: one")
+    project.edit("docqa.yaml", "version: 2", "version: one")
     done = project.lock()
     assert done.exit_code == 2
     assert "docqa.yaml:2:10" in done.stderr

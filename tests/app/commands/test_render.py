@@ -72,7 +72,7 @@ def test_segments_come_with_role_volatility_and_tokens(folder: Path) -> None:
     done = render(folder, "docqa", "--var", "question=What does a dog pay?")
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("docqa@1 · fingerprint 4fee836f98fe1292fad72852f506e9ef · ")
+    assert lines[0].startswith("docqa@2 · fingerprint d27cff76912e8fedaad986d9c552170c · ")
     headings = [line.split(" · ")[:3] for line in lines if line.startswith("▌")]
     assert headings == [
         ["▌ rules", "system", "static"],
@@ -161,8 +161,8 @@ def test_what_cannot_be_seen_is_spelled_out(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nothing",), "no template 'nothing'; there are: chat@1, docqa@1"),
-        (("docqa", "--strict"), "template docqa@1 needs a value for 'documents'"),
+        (("nothing",), "no template 'nothing'; there are: chat@1, docqa@2"),
+        (("docqa", "--strict"), "template docqa@2 needs a value for 'documents'"),
         (("docqa", "--var", "question"), "not like name=value"),
         (("docqa", "--var", "colour=red"), "has no variable 'colour'"),
         (("docqa", "--var", "documents=[1"), "documents must be given as JSON"),

@@ -43,6 +43,7 @@ def report(difference: int, ratio: float | None, **fields: object) -> Check:
         "unknown_requests": 0,
         "engine_resets": 0,
         "unlabelled_tokens": 0,
+        "is_whole": True,
         "templates": [{"engine": {"total": 10_000}}],
     }
     (check,) = cross_check({"cross_check": told | fields})
@@ -238,3 +239,9 @@ def facts(url: str, engine_url: str, home: Path) -> StackFacts:
         model_path=None,
         environment=None,
     )
+
+
+def test_a_cross_check_whose_rows_are_gone_is_noted_and_never_passes() -> None:
+    found = report(0, None, is_whole=False, since="2026-01-02T00:30:00+00:00", templates=[])
+    assert found.status is Status.NOTE
+    assert "aren't all kept any more" in found.found

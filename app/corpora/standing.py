@@ -1,0 +1,70 @@
+"""What a corpus' KV counts in the engine when memory is short. Pure.
+
+SGLang has no pin. Under `--radix-eviction-policy priority` the KV of the lowest `priority` goes
+first, then the least recently used; KV keeps the highest priority that it was ever asked for with,
+and nothing takes that back. So requests have a base, and corpora stand a little above it. When too
+much KV stands there that no corpus wants any more, the base is lifted above all of it.
+
+Priority is also the order of the engine's queue, and who is ahead by more than
+`--priority-scheduling-preemption-threshold` (10) pushes running requests out: corpora never are.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_ABOVE = 1
+_MOST_ABOVE = 9
+_LIFT = 20
+# Beyond this share of the pool, KV that stands too high for what it is worth is let go.
+_MOST_LEFT_OVER = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The base, and the tokens above it that nobody wants.
+
+    The base of a gateway that was started later is higher, so that it needn't be written down.
+    """
+
+    base: int
+    left_over_tokens: int = 0
+
+    def of_corpus(self, priority: int) -> int:
+        """The priority of a corpus' requests, by that of its collection."""
+        return self.base + max(_ABOVE, min(_ABOVE + priority, _MOST_ABOVE))
+
+    def left(self, tokens: int, *, pool_tokens: int | None) -> "Standing":
+        """After a corpus' tokens are wanted no more."""
+        total = self.left_over_tokens + tokens
+        if pool_tokens is not None and total <= _MOST_LEFT_OVER * pool_tokens:
+            return Standing(base=self.base, left_over_tokens=total)
+        return Standing(base=max(self.base + _LIFT, _minutes()))
+
+    def emptied(self) -> "Standing":
+        """The engine's memory was emptied, what was left over with it."""
+        return Standing(base=self.base)
+
+
+def first_standing() -> Standing:
+    """That of a gateway that starts now."""
+    return Standing(base=_minutes())
+
+
+def knows_priorities(settings: Mapping[str, object]) -> bool:
+    """Whether an engine takes a request's priority.
+
+    Args:
+        settings: the engine's `/server_info`.
+    """
+    return bool(settings.get("enable_priority_scheduling"))
+
+
+def keeps_by_priority(settings: Mapping[str, object]) -> bool:
+    """Whether an engine's memory goes by priority too."""
+    policy = settings.get("radix_eviction_policy")
+    return knows_priorities(settings) and policy == "priority"
+
+
+def _minutes() -> int:
+    return int(time.time() // 60)

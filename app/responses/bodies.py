@@ -1,0 +1,144 @@
+"""What clients send to `/v1/responses`.
+
+Fields that would be left undone are refused with what to do instead; see `refusals`.
+
+Source: OpenAI's Responses reference, as of the `openai` SDK in requirements.lock.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from app.schemas import ForewordOptions
+from app.wire_limits import Metadata
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HybridWeights(_Body):
+    """Weights of the two searches; what is fused here has none."""
+
+    embedding_weight: float
+    text_weight: float
+
+
+class RankingOptions(_Body):
+    """The least score of a passage."""
+
+    ranker: Literal["auto", "default-2024-11-15"] | None = None
+    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    hybrid_search: HybridWeights | None = None
+
+
+class FileSearchTool(_Body):
+    """Documents to answer from."""
+
+    type: Literal["file_search"]
+    vector_store_ids: list[str]
+    max_num_results: Annotated[int, Field(ge=1, le=50)] | None = None
+    filters: dict[str, Any] | None = None
+    ranking_options: RankingOptions | None = None
+
+
+class FunctionTool(_Body):
+    """A function of the client's that the model may call."""
+
+    type: Literal["function"]
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+Tool = Annotated[FileSearchTool | FunctionTool, Field(discriminator="type")]
+
+
+class PromptReference(_Body):
+    """A template of this deployment, with values for its variables."""
+
+    id: str
+    version: str | None = None
+    variables: dict[str, Any] | None = None
+
+
+class TextFormat(_Body):
+    """What the answer's text must look like; `schema` only with `json_schema`."""
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    name: str | None = None
+    description: str | None = None
+    json_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    strict: bool | None = None
+
+    @model_validator(mode="after")
+    def _schema_is_there(self) -> Self:
+        if self.type == "json_schema" and (self.name is None or self.json_schema is None):
+            raise ValueError("a format of type json_schema has a name and a schema")
+        return self
+
+
+class TextConfig(_Body):
+    """The `text` object."""
+
+    format: TextFormat = TextFormat()
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class ResponsesRequest(BaseModel):
+    """The body of `POST /v1/responses`; what is not named here is in `extras`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    model: str
+    input: str | list[dict[str, Any]] = []
+    instructions: str | None = None
+    prompt: PromptReference | None = None
+    tools: list[Tool] = []
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    include: list[str] | None = None
+    text: TextConfig = TextConfig()
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    metadata: Metadata | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    foreword: ForewordOptions | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: given for name, given in value.items() if given is not None}
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """The fields beyond those named above."""
+        return self.model_extra or {}
+
+    @property
+    def file_search(self) -> FileSearchTool | None:
+        """The documents to answer from, where there are some."""
+        return next((tool for tool in self.tools if isinstance(tool, FileSearchTool)), None)
+
+    @property
+    def functions(self) -> list[FunctionTool]:
+        """The client's own functions."""
+        return [tool for tool in self.tools if isinstance(tool, FunctionTool)]
+
+    @property
+    def searches(self) -> bool:
+        """Whether documents are shown to the model."""
+        return self.file_search is not None and self.tool_choice != "none"
+
+    @property
+    def shows_results(self) -> bool:
+        """Whether the client wants to see what was found."""
+        return "file_search_call.results" in (self.include or ())

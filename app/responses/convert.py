@@ -1,0 +1,129 @@
+"""A Responses request as the chat completion that answers it."""
+
+from typing import Any
+
+from app.errors import InvalidRequestError
+from app.responses.bodies import PromptReference, ResponsesRequest, TextFormat
+from app.responses.input_items import messages_of
+from app.schemas import FORWARDED_FIELDS, ChatCompletionRequest, ForewordOptions
+
+_CHOICES = ("auto", "none", "required")
+
+
+def chat_request(request: ResponsesRequest, allowed: frozenset[str]) -> ChatCompletionRequest:
+    """The same question in chat completions' words.
+
+    `allowed` are fields that the operator lets through to the engine.
+
+    Raises:
+        InvalidRequestError: there is nothing to answer, or an item can't be taken.
+    """
+    messages = messages_of(request.input)
+    if not messages:
+        raise InvalidRequestError("there is nothing to answer: give an input", param="input")
+    if request.instructions:
+        messages.insert(0, {"role": "system", "content": request.instructions})
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": messages,
+        "stream": bool(request.stream),
+        "max_completion_tokens": request.max_output_tokens,
+        "foreword": _options(request),
+    }
+    if request.stream:
+        body["stream_options"] = {"include_usage": True}
+    sampling = {"temperature": request.temperature, "top_p": request.top_p}
+    body |= {name: value for name, value in sampling.items() if value is not None}
+    body |= _format(request.text.format) | _tools(request)
+    passed = FORWARDED_FIELDS | allowed
+    body |= {name: value for name, value in request.extras.items() if name in passed}
+    return ChatCompletionRequest.model_validate(body)
+
+
+def _options(request: ResponsesRequest) -> ForewordOptions | None:
+    """Foreword's own fields: the template of `prompt`, the collection of `file_search`."""
+    given: dict[str, Any] = {}
+    if request.prompt is not None:
+        given |= _template(request, request.prompt)
+    tool = request.file_search
+    if tool is not None and request.searches:
+        threshold = tool.ranking_options.score_threshold if tool.ranking_options else None
+        given["collection"] = tool.vector_store_ids[0]
+        found = {
+            "filters": tool.filters,
+            "passages": tool.max_num_results,
+            "score_threshold": threshold,
+        }
+        given |= {name: value for name, value in found.items() if value is not None}
+    if not given:
+        return request.foreword
+    return (request.foreword or ForewordOptions()).model_copy(update=given)
+
+
+def _template(request: ResponsesRequest, prompt: PromptReference) -> dict[str, Any]:
+    name = f"{prompt.id}@{prompt.version}" if prompt.version else prompt.id
+    variables = dict(request.foreword.variables) if request.foreword else {}
+    for key, value in (prompt.variables or {}).items():
+        variables[key] = _variable(key, value)
+    return {"template": name, "variables": variables}
+
+
+def _variable(name: str, value: Any) -> Any:
+    match value:
+        case {"type": "input_text", "text": str() as text}:
+            return text
+        case {"type": "input_image" | "input_file" as kind}:
+            problem = f"variable {name!r}: {kind} can't be taken; give text"
+            raise InvalidRequestError(problem, param=f"prompt.variables.{name}")
+        case _:
+            return value
+
+
+def _format(wanted: TextFormat) -> dict[str, Any]:
+    """`response_format`, where the answer must have a form."""
+    match wanted.type:
+        case "text":
+            return {}
+        case "json_object":
+            return {"response_format": {"type": "json_object"}}
+        case "json_schema":
+            schema = {
+                "name": wanted.name,
+                "description": wanted.description,
+                "schema": wanted.json_schema,
+                "strict": wanted.strict,
+            }
+            known = {name: value for name, value in schema.items() if value is not None}
+            return {"response_format": {"type": "json_schema", "json_schema": known}}
+
+
+def _tools(request: ResponsesRequest) -> dict[str, Any]:
+    """The client's functions. A search is no tool of the model's: the gateway runs it first."""
+    if not request.functions:
+        _choice(request)
+        return {}
+    tools = [
+        {"type": "function", "function": tool.model_dump(exclude={"type"}, exclude_none=True)}
+        for tool in request.functions
+    ]
+    fields: dict[str, Any] = {"tools": tools}
+    choice = _choice(request)
+    if choice is not None:
+        fields["tool_choice"] = choice
+    if request.parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = request.parallel_tool_calls
+    return fields
+
+
+def _choice(request: ResponsesRequest) -> str | dict[str, Any] | None:
+    match request.tool_choice:
+        case None | {"type": "file_search"}:
+            return None
+        case str() as word if word in _CHOICES:
+            return word
+        case {"type": "function", "name": str() as name}:
+            return {"type": "function", "function": {"name": name}}
+    raise InvalidRequestError(
+        "tool_choice: give auto, none, required, or the function or file_search to use",
+        param="tool_choice",
+    )

@@ -1,0 +1,94 @@
+"""Answers, whole or streamed, that end with their client."""
+
+from collections.abc import Callable
+from contextlib import aclosing
+
+import anyio
+import orjson
+from fastapi.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from app.accounts import Account, JSONObject
+from app.errors import EngineError
+from app.pipeline import complete, open_stream, relay
+from app.problems import error_body, problem_of
+from app.schemas import ChatCompletionRequest
+from app.services import Services
+from app.stream_forms import StreamForm
+
+
+class Answer(Response):
+    """Answers while it watches the client: one that goes away takes the engine's work with it.
+
+    Args:
+        whole: makes an API's answer of chat completions' own; for answers that aren't streamed.
+        form: the same for each part of a streamed one.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        request: ChatCompletionRequest,
+        account: Account,
+        *,
+        whole: Callable[[JSONObject], JSONObject],
+        form: StreamForm,
+    ) -> None:
+        super().__init__()
+        self._services = services
+        self._request = request
+        self._account = account
+        self._whole = whole
+        self._form = form
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        self._services.metrics.in_flight.inc()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+                await self._answer(scope, receive, send)
+                tasks.cancel_scope.cancel()
+        finally:
+            self._services.metrics.in_flight.dec()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {"x-request-id": self._account.request_id}
+        try:
+            if self._request.stream:
+                await self._stream(send)
+                return
+            answer = await complete(self._services, self._account)
+        except EngineError as error:
+            status = problem_of(error).status
+            await JSONResponse(error_body(error), status, headers)(scope, receive, send)
+            return
+        content = orjson.dumps(self._whole(answer))
+        response = Response(content, headers=headers, media_type="application/json")
+        await response(scope, receive, send)
+
+    async def _stream(self, send: Send) -> None:
+        response = await open_stream(self._services, self._account)
+        await send(_stream_start(self._account.request_id))
+        chunks = relay(self._services, self._request, self._account, response, self._form)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if chunk:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _stream_start(request_id: str) -> Message:
+    headers = [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-cache"),
+        (b"x-accel-buffering", b"no"),
+        (b"x-request-id", request_id.encode()),
+    ]
+    return {"type": "http.response.start", "status": 200, "headers": headers}
+
+
+async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()

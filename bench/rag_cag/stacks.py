@@ -1,0 +1,171 @@
+"""What is measured: `foreword up` on this machine, or a gateway before the simulated engine."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from bench.errors import StackStartError
+
+_START_S = 400.0
+_STOP_S = 60.0
+_STILL = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """Addresses of a running stack; `tier_url` is None without tiers."""
+
+    url: str
+    engine_url: str
+    tier_url: str | None = None
+
+    def flush_engine(self) -> None:
+        """Empty the engine's memory; the tiers keep theirs."""
+        while not httpx.post(f"{self.engine_url}/flush_cache", trust_env=False).is_success:
+            time.sleep(0.1)
+
+    def clear_ram(self) -> None:
+        """Drop what lies in the tiers' RAM."""
+        assert self.tier_url is not None
+        path, body = f"{self.tier_url}/cache/clear", {"tier": "l1"}
+        httpx.post(path, json=body, timeout=30, trust_env=False).raise_for_status()
+
+    def let_stores_end(self) -> None:
+        """Wait until nothing more is written below RAM."""
+        before, still = self._stored(), 0
+        while still < _STILL:
+            time.sleep(0.1)
+            after = self._stored()
+            still, before = (still + 1 if after == before else 0), after
+
+    def _stored(self) -> list[int]:
+        path = f"{self.tier_url}/foreword/status"
+        told = httpx.get(path, timeout=30, trust_env=False).raise_for_status().json()
+        return [adapter["stores"]["chunks"] for adapter in told["adapters"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """How the real stack is started."""
+
+    cache: Path
+    pool_tokens: int
+    model: str | None = None
+    ram_gb: float = 1.0
+    ssd_gb: float = 4.0
+    env: Mapping[str, str] | None = None
+
+
+@contextmanager
+def running_up(options: UpOptions, folder: Path) -> Iterator[Stack]:
+    """`foreword up`, all of it: SGLang on the CPU, LMCache and the gateway.
+
+    Raises:
+        StackStartError: it didn't get ready.
+    """
+    home = folder / "home"
+    command = [
+        str(Path(sys.executable).with_name("foreword")), "up", "--cpu", "--port", "0",
+        "--home", str(home), "--cache", str(options.cache.resolve()),
+        "--pool-tokens", str(options.pool_tokens),
+        "--ram-gb", str(options.ram_gb), "--ssd-gb", str(options.ssd_gb),
+        *(["--model", options.model] if options.model else []),
+    ]  # fmt: skip
+    with _child(command, folder, "stack", _environment(options.env)) as process:
+        yield _ready_stack(process, home / "run" / "stack.json", folder / "stack.log")
+
+
+@contextmanager
+def running_simulated(
+    simulator: list[str], folder: Path, env: Mapping[str, str]
+) -> Iterator[Stack]:
+    """`foreword serve` before `python -m bench.engine_sim`, started with these options.
+
+    Raises:
+        StackStartError: one of them didn't get ready.
+    """
+    command = [sys.executable, "-m", "bench.engine_sim", "--port", "0", *simulator]
+    with _child(command, folder, "simulator", _environment(None)) as engine:
+        assert engine.stdout is not None
+        engine_url = engine.stdout.readline().strip()
+        if not engine_url:
+            raise StackStartError("the simulator", folder / "simulator.log")
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        own = {
+            "FOREWORD_HOME": str(folder / "home"),
+            "FOREWORD_CACHE": str(folder / "cache"),
+            "FOREWORD_ENGINE__URL": engine_url,
+        }
+        serve = [sys.executable, "-m", "app.serve", "--port", str(port)]
+        with _child(serve, folder, "gateway", _environment({**own, **env})) as gateway:
+            stack = Stack(url=f"http://127.0.0.1:{port}", engine_url=engine_url)
+            _wait(lambda: _is_ready(stack.url), gateway, "the gateway", folder / "gateway.log")
+            yield stack
+
+
+def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
+    """None of the caller's own settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FOREWORD_")}
+    return kept | {"FOREWORD_RETRIEVAL__EMBEDDER": "hashing"} | dict(env or {})
+
+
+def _ready_stack(process: "subprocess.Popen[str]", facts: Path, log: Path) -> Stack:
+    found: list[Stack] = []
+
+    def look() -> bool:
+        with suppress(OSError, json.JSONDecodeError):
+            told = json.loads(facts.read_text())
+            if told["ready"] and _is_ready(told["url"]):
+                urls = {name: told[name] for name in ("url", "engine_url", "tier_url")}
+                found.append(Stack(**urls))
+        return bool(found)
+
+    _wait(look, process, "`foreword up`", log)
+    return found[0]
+
+
+def _is_ready(url: str) -> bool:
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{url}/readyz", timeout=10, trust_env=False).status_code == 200
+    return False
+
+
+def _wait(look, process: "subprocess.Popen[str]", what: str, log: Path) -> None:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + _START_S
+    while not look():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise StackStartError(what, log)
+        time.sleep(0.2)
+
+
+@contextmanager
+def _child(
+    command: list[str], folder: Path, name: str, environment: Mapping[str, str]
+) -> Iterator["subprocess.Popen[str]"]:
+    """A program that ends with us; it runs in a folder where no `foreword.toml` is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.log").open("a") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True,
+            process_group=0,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
