@@ -9,6 +9,7 @@ together with its neighbours or escaped in the prompt.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -44,14 +45,20 @@ class Passage(Protocol):
     @property
     def heading(self) -> str | None: ...
     @property
+    def score(self) -> float | None: ...
+    @property
     def words(self) -> frozenset[str]: ...
 
 
 class _Hit(NamedTuple):
-    """How well a passage fits the answer; a greater one fits better."""
+    """How well a passage fits the answer; a greater one fits better.
+
+    Of two that share as much with it, the search says which; their order in the prompt doesn't.
+    """
 
     is_named: bool
     share: float
+    score: float
 
 
 def cite(answer: str, passages: Sequence[Passage]) -> list[dict[str, Any]]:
@@ -61,7 +68,7 @@ def cite(answer: str, passages: Sequence[Passage]) -> list[dict[str, Any]]:
     best: dict[tuple[str, str], tuple[_Hit, Passage]] = {}
     for passage in passages:
         name = shown_name(passage.document).strip().casefold()
-        hit = _Hit(name in named, _share(words, passage.words))
+        hit = _Hit(name in named, _share(words, passage.words), passage.score or 0.0)
         if not hit.is_named and hit.share < _MIN_SHARE:
             continue
         file = (passage.file_id, passage.document)
@@ -100,11 +107,12 @@ def _names(answer: str) -> dict[str, int]:
 
 
 def telling_words(text: str) -> frozenset[str]:
-    """Long words and all numbers, case-folded."""
+    """Long words and all numbers, case-folded; equal words are one object, since passages share
+    most of theirs and are kept."""
     return frozenset(
-        word.casefold()
+        sys.intern(word.casefold())
         for word in _WORD.findall(text)
-        if len(word) >= _MIN_WORD or any(c.isdigit() for c in word)
+        if len(word) >= _MIN_WORD or (not word.isalpha() and any(c.isdigit() for c in word))
     )
 
 

@@ -14,6 +14,7 @@ from retrieval import (
     ChunkingSettings,
     CollectionNotFoundError,
     Collections,
+    Cutting,
     DocumentParser,
     EmbeddingModel,
     FusionSettings,
@@ -41,14 +42,15 @@ def open_collections(
         EmbedderError: the embedding model isn't on this machine.
         InvalidSettingError: it doesn't read passages of the length that is set.
     """
-    embedder = _embedder(settings.retrieval)
+    model = check_embedder(settings.retrieval)
+    embedder = _embedder(model, settings.retrieval)
     parser = DocumentParser(
         ParsingLimits(
             max_seconds=settings.retrieval.parse_seconds,
             max_memory_bytes=settings.retrieval.parse_memory_bytes,
-        )
+        ),
+        cutting=_cutting(model, settings.retrieval),
     )
-    stack.callback(parser.close)
     reranker = _reranker(settings.retrieval, stack)
     collections = Collections(
         database,
@@ -57,16 +59,19 @@ def open_collections(
         embedder.count_tokens,
         chunking=ChunkingSettings(max_tokens=settings.retrieval.chunk_tokens),
         max_file_bytes=settings.gateway.max_body_bytes,
-        parse_file=parser.parse_file,
+        read_file=parser.read_file,
         workers=settings.retrieval.ingest_workers,
         vectors=_vectors(settings, stack),
         searching=_searching(settings.retrieval),
         reranker=reranker,
     )
     stack.callback(collections.close)
+    # Before the queue's threads are waited for: they may wait for a long file or batch.
+    stack.callback(parser.close)
     if isinstance(embedder, ProcessEmbedder):
-        # Before the queue's threads are waited for: they may wait for a long batch.
         stack.callback(embedder.close)
+        if collections.has_any():
+            embedder.warm()  # or the first question would wait for the model
     stack.callback(collections.queue.begin_stop)
     collections.queue.start()
     return collections
@@ -121,11 +126,18 @@ def check_embedder(settings: RetrievalSettings) -> EmbeddingModel | None:
     return model
 
 
-def _embedder(settings: RetrievalSettings) -> HashingEmbedder | ProcessEmbedder:
-    model = check_embedder(settings)
+def _embedder(
+    model: EmbeddingModel | None, settings: RetrievalSettings
+) -> HashingEmbedder | ProcessEmbedder:
     if model is None:
         return HashingEmbedder()
     return ProcessEmbedder(model, threads=settings.embedder_threads)
+
+
+def _cutting(model: EmbeddingModel | None, settings: RetrievalSettings) -> Cutting:
+    """Measured as the embedder measures."""
+    tokenizer = None if model is None else str(model.folder)
+    return Cutting(max_tokens=settings.chunk_tokens, tokenizer=tokenizer)
 
 
 def _searching(settings: RetrievalSettings) -> SearchSettings:
@@ -135,7 +147,6 @@ def _searching(settings: RetrievalSettings) -> SearchSettings:
         )
     return SearchSettings(
         fusion=FusionSettings(
-            rank_constant=settings.rank_constant,
             vector_weight=settings.vector_weight,
             lexical_weight=settings.lexical_weight,
         )

@@ -4,25 +4,32 @@ The mode is decided first; then the conversation so far is put together as it wa
 is found for the last message comes behind it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
 
 from app.errors import CorpusRestrictedError, CorpusTooLargeError, InvalidRequestError
+from app.making import LONG_CHARACTERS, aside
 from app.modes import Decision
 from app.prepared import Retrieval, Source, source_of
 from app.schemas import ForewordOptions, Mode
 from app.services import Services
 from app.turn_text import TurnWriter, shown
 from app.turns import SearchOptions, Turns
+from cache.report_numbers import plural
 from prompts import Message, PromptDocument
 from retrieval import Collection, Excerpt
 from retrieval.assembly import CachedTokens
 
 # Where only the engine has the tokenizer.
 _CHARACTERS_A_TOKEN = 4
+_NO_ROOM = (
+    "its documents and the conversation so far don't fit the model's window together, so passages "
+    "are retrieved"
+)
+_NO_CORE = "no document was found often enough yet to stand in front, so all is retrieved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +42,8 @@ class Context:
         history: the messages before the last, as they were shown; None where they are the client's.
         sources: all passages that the prompt shows, those found for the last message first.
         retrieval: what the search found; None without a collection.
+        retrieved: makes the same by retrieval, for when the whole leaves no room; None where it is
+            by retrieval already, or the request names a mode.
         remember: takes the answer, and keeps what this turn was shown for its follow-ups.
     """
 
@@ -50,6 +59,7 @@ class Context:
     decision: Decision | None = None
     retrieval: Retrieval | None = None
     remember: Callable[[Message | None], None] | None = field(default=None, repr=False)
+    retrieved: "Callable[[], Awaitable[Context]] | None" = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +69,7 @@ class Asked:
     Attributes:
         conversation: the client's messages, the last one the question.
         template: reference of the prompt's template.
+        room_tokens: kept for the answer.
         count: tokens of a text; None where only the engine can count.
         cached: how many tokens are cached of a prompt with these history, documents and excerpts.
     """
@@ -68,6 +79,7 @@ class Asked:
     conversation: Sequence[Message]
     template: str
     writer: TurnWriter
+    room_tokens: int = 1
     count: Callable[[str], int] | None = None
     cached: Callable[[Context], int] | None = field(default=None, repr=False)
 
@@ -86,6 +98,10 @@ async def find_context(services: Services, asked: Asked) -> Context:
         return Context()
     if asked.conversation[-1].role != "user":
         raise InvalidRequestError("the last message must be the user's", param="messages")
+    if not asked.conversation[-1].content.strip():
+        raise InvalidRequestError(
+            "the last message is empty: there is nothing to look for", param="messages"
+        )
     collection = await anyio.to_thread.run_sync(
         partial(services.collections.resolve, options.collection, tenant=asked.tenant)
     )
@@ -102,8 +118,12 @@ async def find_context(services: Services, asked: Asked) -> Context:
     decision = await _decide(services, asked, collection, search, await turns.recall())
     whole, decision = await _whole(services, asked, collection, decision)
     context = await _found(asked, collection, turns, whole, decision)
+    if whole.documents and options.mode not in (Mode.CAG, Mode.HYBRID):
+        by_retrieval = replace(decision, mode=Mode.RAG, reason=_NO_ROOM)
+        retrieved = partial(_found, asked, collection, turns, _Whole(), by_retrieval)
+        context = replace(context, retrieved=retrieved)
     if not context.sources:
-        await _check_not_empty(services, collection)
+        await check_not_empty(services, collection)
     return context
 
 
@@ -124,14 +144,21 @@ async def _decide(
     search: SearchOptions,
     began_in: Mode | None,
 ) -> Decision:
-    question = asked.conversation[-1].content
-    tokens = asked.count(question) if asked.count else len(question) // _CHARACTERS_A_TOKEN
+    *earlier, last = asked.conversation
+    question = last.content
+    tokens = len(question) // _CHARACTERS_A_TOKEN
+    if asked.count is not None:
+        count = partial(asked.count, question)
+        tokens = await aside(count, is_long=len(question) >= LONG_CHARACTERS)
+    # What was said before leaves no room either; about how much is enough to know here.
+    said = sum(len(message.content) for message in earlier) // _CHARACTERS_A_TOKEN
     return await services.modes.choose(
         collection,
         asked=asked.options.mode,
         filtered=search.narrows,
         conversation_mode=began_in,
         question_tokens=tokens,
+        answer_tokens=asked.room_tokens + said,
     )
 
 
@@ -152,6 +179,8 @@ async def _whole(
         case Mode.HYBRID:
             core = await services.cores.read(collection, services.modes.core(collection))
             whole = _Whole(documents=core.documents, ids=frozenset(core.ids), sources=core.sources)
+            if not core.documents:
+                decision = replace(decision, reason=f"{decision.reason}; {_NO_CORE}")
             return whole, decision
     return _Whole(), decision
 
@@ -210,19 +239,25 @@ def _sources(excerpts: Sequence[Excerpt], scores: Mapping[str, float]) -> Iterat
             yield replace(source_of(part.chunk), score=scores.get(part.chunk.id))
 
 
-async def _check_not_empty(services: Services, collection: Collection) -> None:
+async def check_not_empty(services: Services, collection: Collection) -> None:
+    """Refuse a collection without any document, and say what became of its files.
+
+    Raises:
+        InvalidRequestError: it holds none.
+    """
     size = await anyio.to_thread.run_sync(
         partial(services.collections.size, collection.id, tenant=collection.tenant)
     )
-    if size.document_count == 0 and size.in_progress_files:
-        raise InvalidRequestError(
-            f"collection {collection.name!r} holds no document yet, but {size.in_progress_files} "
-            "are being taken in; ask again when they are completed",
-            param="foreword.collection",
-        )
-    if size.document_count == 0:
-        raise InvalidRequestError(
-            f"collection {collection.name!r} holds no document yet; add one with "
-            f"`foreword ingest {collection.name} PATHS`",
-            param="foreword.collection",
-        )
+    if size.document_count:
+        return
+    what = f"add one with `foreword ingest {collection.name} PATHS`"
+    if size.in_progress_files:
+        waiting = plural(size.in_progress_files, "file")
+        what = f"{waiting} still to be read: ask again when that is done"
+    elif size.failed_files:
+        failed = plural(size.failed_files, "file")
+        what = f"{failed} failed: GET /v1/vector_stores/{collection.id}/files says why"
+    raise InvalidRequestError(
+        f"collection {collection.name!r} holds no document yet; {what}",
+        param="foreword.collection",
+    )

@@ -6,6 +6,7 @@ within bounds, under a digest of all that came before. What was forgotten costs 
 re-use, never an answer. One event loop owns it.
 """
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from app.schemas import Mode
-from prompts import Message, Prompt, PromptTokenizer, Tool, Transcript
+from prompts import Message, Prompt, PromptTokenizer, TokenizedPrompt, Tool, Transcript
 from prompts.errors import ChatTemplateError, TranscriptRewriteError
 from retrieval import Excerpt
 
@@ -43,15 +44,42 @@ class Turn:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Answered:
-    """A prompt and its answer; the transcript of it is made when a follow-up needs it."""
+class Answered:
+    """A prompt and its answer; the transcript of it is made when a follow-up needs it.
+
+    Attributes:
+        held_bytes, held_digest: of the ids that the engine held after it, packed.
+        transcript: of the prompt; None where that was encoded as its text alone is.
+        cuts: those of the prompt's layout: what was encoded then is found again.
+    """
 
     tokenizer: str
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...]
     output_ids: Sequence[int]
     answer: Message
+    held_bytes: int
+    held_digest: bytes
     transcript: Transcript | None
+    cuts: tuple[int, ...]
+
+    def is_begun_by(self, prompt: TokenizedPrompt) -> bool:
+        """Whether a prompt begins with what the engine held as it is, as most answers' text does
+        when it is encoded."""
+        return _held_digest(prompt.packed[: self.held_bytes]) == self.held_digest
+
+    def follow(self, tokenizer: PromptTokenizer, messages: Sequence[Message]) -> Transcript | None:
+        """The transcript whose next prompt has these messages; threads may call it.
+
+        None where the chat template refuses them, or writes them anew from the beginning.
+        """
+        before = self.transcript
+        try:
+            if before is None:
+                before = Transcript.start(tokenizer, self.messages, self.tools, cuts=self.cuts)
+            return before.answer(self.output_ids, self.answer).follow(messages)
+        except (ChatTemplateError, TranscriptRewriteError):
+            return None
 
 
 @dataclass(slots=True)
@@ -113,8 +141,8 @@ class Conversations:
         weight = len(turn.content) + sum(len(e.text) for e in turn.excerpts)
         self._keep(b"turn" + key, turn, (), weight)
 
-    def resume(self, salt: str, prompt: Prompt, tokenizer: PromptTokenizer) -> Transcript | None:
-        """The transcript whose next prompt this one is, with that prompt's ids.
+    def said(self, salt: str, prompt: Prompt, tokenizer: PromptTokenizer) -> Answered | None:
+        """What the model answered last in the conversation that a prompt goes on with.
 
         None where no answer in it is remembered, or the engine serves another model now.
         """
@@ -123,30 +151,25 @@ class Conversations:
         if last is None:
             return None
         known = self._find(_answer_key(salt, prompt.tools, messages[: last + 1]))
-        if not isinstance(known, _Answered) or known.tokenizer != tokenizer.identity:
+        if not isinstance(known, Answered) or known.tokenizer != tokenizer.identity:
             return None
-        before = known.transcript
-        try:
-            if before is None:
-                before = Transcript.start(tokenizer, known.messages, known.tools)
-            said = before.answer(known.output_ids, known.answer)
-            return said.follow(messages)
-        except (ChatTemplateError, TranscriptRewriteError):
-            return None  # the template refuses it, or writes it anew from the beginning
+        return known
 
     def answered(
         self,
         salt: str,
-        prompt: Prompt,
+        sent: TokenizedPrompt,
         tokenizer: PromptTokenizer,
         *,
         output_ids: Sequence[int],
         answer: Message,
         transcript: Transcript | None,
     ) -> None:
-        """Remember what the model said to a prompt; `transcript` is what `resume` gave for it."""
+        """Remember what the model said to a prompt; `transcript` is the one of that prompt."""
+        prompt, held_ids = sent.prompt, sent.packed + array("I", output_ids).tobytes()
+        cuts = sent.layout.cuts if sent.layout and transcript is None else ()
         key = _answer_key(salt, prompt.tools, (*prompt.messages, answer))
-        held = len(answer.content) + _TOKEN_BYTES * len(output_ids)
+        held = len(answer.content) + _TOKEN_BYTES * (len(output_ids) + len(cuts))
         if transcript is not None:
             characters = sum(len(message.content) for message in transcript.messages)
             held += _TOKEN_BYTES * len(transcript.token_ids) + characters
@@ -160,13 +183,16 @@ class Conversations:
             messages.append(message)
         self._keep(
             key,
-            _Answered(
+            Answered(
                 tokenizer=tokenizer.identity,
                 messages=tuple(messages),
                 tools=prompt.tools,
                 output_ids=tuple(output_ids),
                 answer=answer,
+                held_bytes=len(held_ids),
+                held_digest=_held_digest(held_ids),
                 transcript=transcript,
+                cuts=tuple(cuts),
             ),
             tuple(texts),
             held,
@@ -211,6 +237,10 @@ def conversation_keys(about: Iterable[str], messages: Iterable[Message]) -> list
         _add(digest, (replace(message, reasoning=None) if message.reasoning else message).spelled)
         keys.append(digest.digest())
     return keys
+
+
+def _held_digest(packed: bytes) -> bytes:
+    return blake2b(packed, digest_size=_DIGEST_BYTES).digest()
 
 
 def _add(digest: blake2b, text: str) -> None:

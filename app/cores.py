@@ -56,8 +56,11 @@ class Cores:
         by_id = {d.id: d for d in corpus.documents if not d.access}
         there = tuple(document_id for document_id in ids if document_id in by_id)
         chosen = frozenset(there)
+        sources = tuple(source_of(c) for c in corpus.chunks if c.document_id in chosen)
+        for source in sources:
+            _ = source.words  # found here, not by the event loop for the first answer
         return Core(
             ids=there,
             documents=tuple(PromptDocument(name=by_id[i].name, text=by_id[i].text) for i in there),
-            sources=tuple(source_of(c) for c in corpus.chunks if c.document_id in chosen),
+            sources=sources,
         )

@@ -105,8 +105,8 @@ class CorpusTooLargeError(InvalidRequestError):
 
     def __init__(self, collection: str, prompt_tokens: int, limit: int) -> None:
         super().__init__(
-            f"collection {collection!r} makes a prompt of {prompt_tokens} tokens with all its "
-            f"documents, and the model's context is {limit} tokens; ask with mode rag instead"
+            f"collection {collection!r} makes a prompt of {prompt_tokens:,} tokens with all its "
+            f"documents, and the model's context is {limit:,} tokens; ask with mode rag instead"
         )
         self.collection = collection
         self.prompt_tokens = prompt_tokens

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.errors import InvalidRequestError
+from retrieval import PageQuery
 
 Item = TypeVar("Item")
 
@@ -37,6 +38,16 @@ def cut_page(
     backwards = query.before is not None and query.after is None
     page = window[-query.limit :] if backwards else window[: query.limit]
     return page, len(window) > len(page)
+
+
+def page_query(query: ListQuery) -> PageQuery:
+    """The same as retrieval, which cuts its long lists itself, wants it."""
+    return PageQuery(
+        limit=query.limit,
+        newest_first=query.order == "desc",
+        after=query.after,
+        before=query.before,
+    )
 
 
 def list_object(data: list[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:

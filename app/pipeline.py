@@ -139,8 +139,8 @@ async def finish(services: Services, account: Account) -> None:
                 await _abort(services, account.request_id)
         await services.accounting.settle(account)
     _remember(services, account)
-    if account.others is not None and (collection_id := _shown_whole(account)) is not None:
-        services.corpora.ended(collection_id)
+    if account.others is not None:
+        services.corpora.ended(_shown_whole(account))
     services.modes.answered(answered_of(account))
     _write_down(services, account)
 
@@ -153,10 +153,11 @@ def _remember(services: Services, account: Account) -> None:
     answer = account.spoken.message()
     if prepared.remember is not None:
         prepared.remember(answer)
-    if prepared.tokenizer is not None and output_ids and account.copies == 1:
+    prompt = prepared.prompt
+    if prepared.tokenizer is not None and prompt and output_ids and account.copies == 1:
         services.conversations.answered(
             prepared.salt,
-            prepared.rendered,
+            prompt,
             prepared.tokenizer,
             output_ids=output_ids,
             answer=answer,
@@ -169,8 +170,7 @@ async def _send(services: Services, account: Account) -> UpstreamResponse:
     assert prepared is not None
     services.accounting.expect(account)
     account.others = services.modes.begun()
-    if (collection_id := _shown_whole(account)) is not None:
-        services.corpora.begun(collection_id)
+    services.corpora.begun(_shown_whole(account))
     return await services.replica.client.chat(prepared.body, labels=prepared.labels)
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import anyio.from_thread
 import orjson
-import structlog
 
 from app.context import Asked, Context, find_context
 from app.errors import (
@@ -15,6 +14,7 @@ from app.errors import (
     InvalidRequestError,
     ModelNotFoundError,
 )
+from app.making import MadePrompt, make_prompt
 from app.messages import message_object, own_messages
 from app.prepared import Prepared, Retrieval
 from app.replica import ReplicaView
@@ -35,12 +35,7 @@ from prompts import (
     RenderedSegment,
     Template,
     TokenizedPrompt,
-    Tool,
-    Transcript,
-    Volatility,
-    canonical_tools,
     render,
-    with_held_ids,
 )
 from prompts.errors import ChatTemplateError, UnknownVariableError
 from prompts.plain_values import plain_value
@@ -51,8 +46,6 @@ ALIAS = "default"
 _FILLED_BY_REQUESTS = frozenset(
     {"conversation", "documents", EXCERPTS, "history", "instructions", PAD, "question"}
 )
-
-_log = structlog.get_logger()
 
 
 async def prepare(
@@ -82,15 +75,26 @@ async def prepare(
         conversation=conversation,
         template=template.reference,
         writer=TurnWriter(template, own),
+        room_tokens=request.completion_limit or 1,
         count=view.tokenizer.count if view.tokenizer else None,
         cached=_cached(services, view, template, own, conversation, tenant),
     )
-    context = await find_context(services, asked)
     tools = request.tools()
-    values = own | _filled_values(template, conversation, context)
-    prompt = _with_tools(template, render(template, values), tools if request.shows_tools else ())
-    salt = services.salts.of(tenant, context.collection_id)
-    tokenized, transcript = _tokenize(services, view, request, prompt, salt)
+    shown_tools = tools if request.shows_tools else ()
+
+    async def made_of(context: Context) -> MadePrompt:
+        values = own | _filled_values(template, conversation, context)
+        salt = services.salts.of(tenant, context.collection_id)
+        return await make_prompt(
+            services.conversations, view, request, template, values, tools=shown_tools, salt=salt
+        )
+
+    context = await find_context(services, asked)
+    made = await made_of(context)
+    if context.retrieved is not None and _is_too_long(view, request, made):
+        context = await context.retrieved()
+        made = await made_of(context)
+    prompt, tokenized, salt = made.prompt, made.tokenized, made.salt
     if tokenized is not None:
         _check_length(view, request, context, len(tokenized.token_ids))
         messages = [message_object(message) for message in prompt.messages]
@@ -120,7 +124,7 @@ async def prepare(
         decision=context.decision,
         retrieval=_counted(context.retrieval, tokenized),
         tokenizer=view.tokenizer if tokenized is not None else None,
-        transcript=transcript,
+        transcript=made.transcript,
         remember=context.remember,
     )
 
@@ -180,47 +184,6 @@ def given_values(
         except ValueError as error:
             raise InvalidRequestError(f"{name!r} {error}", param=param) from error
     return values
-
-
-def _with_tools(template: Template, prompt: Prompt, tools: tuple[Tool, ...]) -> Prompt:
-    """The prompt with a request's tools, which change as rarely as a client's instructions."""
-    if not tools:
-        return prompt
-    if "conversation" not in template.variables:
-        raise InvalidRequestError(
-            f"template {template.reference} takes no tools", param="foreword.template"
-        )
-    both = canonical_tools((*prompt.tools, *tools))
-    level = max(prompt.tools_volatility, Volatility.SESSION)
-    return replace(prompt, tools=both, tools_volatility=level)
-
-
-def _tokenize(
-    services: Services,
-    view: ReplicaView,
-    request: ChatCompletionRequest,
-    prompt: Prompt,
-    salt: str,
-) -> tuple[TokenizedPrompt | None, Transcript | None]:
-    """The prompt's token ids, those of earlier answers as the model gave them.
-
-    None where the engine has to render the messages itself.
-    """
-    if view.tokenizer is None or not view.parity.ok or not request.known:
-        return None, None
-    structured = prompt.tools or any(m.role == "tool" or m.tool_calls for m in prompt.messages)
-    if structured and not view.parity.tools:
-        return None, None
-    try:
-        tokenized = view.tokenizer.tokenize(prompt)
-    except ChatTemplateError as error:
-        # The template refuses such a conversation (two user messages in a row, say), or can't be
-        # followed in it. The engine tells the client, or can.
-        _log.info("engine_renders", template=prompt.template, reason=error.problem)
-        return None, None
-    transcript = services.conversations.resume(salt, prompt, view.tokenizer)
-    held = with_held_ids(tokenized, transcript.token_ids) if transcript else None
-    return (tokenized, None) if held is None else (held, transcript)
 
 
 def _cached(
@@ -287,6 +250,13 @@ def _without_controls(view: ReplicaView, prompt: Prompt, *, with_excerpts: bool)
             segment = replace(segment, expanded=tuple(shown))
         segments.append(segment)
     return replace(prompt, segments=tuple(segments))
+
+
+def _is_too_long(view: ReplicaView, request: ChatCompletionRequest, made: MadePrompt) -> bool:
+    if made.tokenized is None:
+        return False
+    needed = len(made.tokenized.token_ids) + (request.completion_limit or 1)
+    return needed > view.info.context_tokens
 
 
 def _check_length(

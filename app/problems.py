@@ -60,6 +60,7 @@ PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (retrieval.AmbiguousCollectionError, Problem(409, _INVALID, "collection_ambiguous")),
     (retrieval.FileTooLargeError, Problem(413, _INVALID, "file_too_large")),
     (retrieval.UnreadableDocumentError, Problem(400, _INVALID, "unreadable_document")),
+    (retrieval.NotInListError, Problem(400, _INVALID, "invalid_request")),
     (retrieval.InvalidSearchError, Problem(400, _INVALID, "invalid_search")),
     (retrieval.InvalidFilterError, Problem(400, _INVALID, "invalid_filter")),
     (retrieval.IndexManifestError, Problem(409, _INVALID, "embedder_mismatch")),

@@ -58,7 +58,7 @@ class ForewordOptions(BaseModel):
 
     template: str | None = None
     variables: dict[str, Any] = {}
-    collection: str | None = None
+    collection: str | None = Field(None, min_length=1)
     mode: Mode | None = None
     # Of the search in the collection: OpenAI's filter shapes, the asker's groups, most passages,
     # and the least score that one must have.

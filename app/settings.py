@@ -127,17 +127,11 @@ class RetrievalSettings(_Section):
         None,
         description="postgresql://… URL of the server with pgvector; by default the database's",
     )
-    rank_constant: float = Field(
-        60.0,
-        ge=0,
-        description="c of reciprocal rank fusion, weight / (c + rank): the larger, the less do "
-        "the first ranks stand out",
-    )
     vector_weight: float = Field(
-        1.0, ge=0, description="weight of the ranking by meaning where both are fused"
+        1.0, ge=0, description="weight of the search by meaning where both are fused"
     )
     lexical_weight: float = Field(
-        1.0, ge=0, description="weight of the ranking by words where both are fused"
+        1.0, ge=0, description="weight of the search by words where both are fused"
     )
     reranker: str | None = Field(
         None,

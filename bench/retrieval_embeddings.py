@@ -1,7 +1,7 @@
 """Embeddings that were computed once, found by the content of what was embedded.
 
 A real model embeds some tens of passages a second, so the vectors of a known corpus are kept: each
-component in 8 bits with a scale for each vector, which changes a cosine by less than 0.002. What
+component in 8 bits with a scale for each vector, which changes a cosine by less than 0.003. What
 isn't kept is embedded by the real model, and the vector stays in a cache.
 """
 

@@ -262,23 +262,19 @@ def _quick_database(path: Path) -> sqlalchemy.Engine:
 
 @click.command(help=__doc__, context_settings={"show_default": True})
 @click.option("--cache", type=click.Path(path_type=Path), default=_CACHE)
-@click.option("--rank-constant", default=FusionSettings().rank_constant)
 @click.option("--vector-weight", default=FusionSettings().vector_weight)
 @click.option("--lexical-weight", default=FusionSettings().lexical_weight)
 @click.option("--keep", is_flag=True, help="Keep the embeddings with the questions, anew.")
 @click.option("--out", type=click.Path(path_type=Path), default=RESULTS)
 def main(
     cache: Path,
-    rank_constant: float,
     vector_weight: float,
     lexical_weight: float,
     keep: bool,
     out: Path,
 ) -> None:
     """Ingest, ask, print the table, write the results."""
-    fusion = FusionSettings(
-        rank_constant=rank_constant, vector_weight=vector_weight, lexical_weight=lexical_weight
-    )
+    fusion = FusionSettings(vector_weight=vector_weight, lexical_weight=lexical_weight)
     searching = SearchSettings(fusion=fusion)
     questions = read_questions()
     with (

@@ -5,12 +5,14 @@ the text being cut there when it is encoded.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from prompts.segments import RenderedSegment
+from prompts.segments import RenderedSegment, Volatility
 from prompts.token_cache import EncodedSpan
+
+_LONGEST_PART = 32_768
 
 
 class PartPlace(NamedTuple):
@@ -57,6 +59,11 @@ class PromptLayout:
     spans: Sequence[PlacedSpan]
     characters: Sequence[int] = field(repr=False)
 
+    @property
+    def cuts(self) -> set[int]:
+        """Characters at which the text was divided when it was encoded."""
+        return cuts_of(self.segments)
+
     def span_at(self, character: int) -> PlacedSpan | None:
         """The span that a character lies in or after; None before the first."""
         index = bisect_right(self.characters, character) - 1
@@ -66,3 +73,17 @@ class PromptLayout:
         """Index of the first token that starts at or after a character of the text."""
         span = self.span_at(character)
         return 0 if span is None else span.token_at(character)
+
+
+def cuts_of(segments: Iterable[SegmentPlace]) -> set[int]:
+    """Where the text is divided into parts, each of which is encoded once: segments, and documents
+    of a whole collection, to which others are added later."""
+    cuts: set[int] = set()
+    for segment, start, stop, parts in segments:
+        cuts.update((start, stop))
+        if segment.documents and segment.volatility is Volatility.COLLECTION:
+            for part in parts:
+                # A long one in pieces: Python stands still while it takes over a text's tokens.
+                cuts.update(range(part.start + _LONGEST_PART, part.stop, _LONGEST_PART))
+                cuts.add(part.stop)
+    return cuts

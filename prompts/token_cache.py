@@ -16,6 +16,7 @@ from itertools import accumulate, count
 
 import tokenizers
 
+from prompts.encoding import encoded
 from prompts.token_splitting import Settled, Splitter
 
 # About 50 MB; a prompt of 100,000 tokens takes 5 % of it.
@@ -129,7 +130,7 @@ class TokenCache:
         return self._encoded(None, "".join(parts), 0)
 
     def _encoded(self, base: _Node | None, text: str, start: int) -> _Node:
-        encoding = self._encoder.encode(text, add_special_tokens=False)
+        encoding = encoded(self._encoder, text)
         settled = self._splitter.settled(text, encoding)
         ids = encoding.ids
         if max(ids, default=0) < len(self._ids):

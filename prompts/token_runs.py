@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import tokenizers
 
+from prompts.encoding import encoded
 from prompts.token_splitting import Splitter, Splitting
 
 # Below this many characters, a text is encoded in one go.
@@ -88,7 +89,7 @@ class RunEncoder:
         return run
 
     def _settled(self, text: str) -> _Run:
-        encoding = self._encoder.encode(text, add_special_tokens=False)
+        encoding = encoded(self._encoder, text)
         settled = self._splitter.settled(text, encoding)
         ids = array("I", encoding.ids).tobytes()
         start = settled.token * ID_BYTES

@@ -20,15 +20,15 @@ from tokenizers import processors
 
 from prompts.chat_shapes import Piece
 from prompts.chat_template import ChatTemplate
+from prompts.encoding import encoded
 from prompts.errors import TokenizerNotFoundError
-from prompts.layout import PlacedSpan, PromptLayout, SegmentPlace
+from prompts.layout import PlacedSpan, PromptLayout, cuts_of
 from prompts.segments import (
     Message,
     Prompt,
     SegmentTokens,
     TokenizedPrompt,
     Tool,
-    Volatility,
 )
 from prompts.token_cache import DEFAULT_CAPACITY_TOKENS, TokenCache
 from prompts.token_places import prompt_places
@@ -88,7 +88,7 @@ class PromptTokenizer:
 
     def count(self, text: str) -> int:
         """Tokens of a text by itself, no special token added."""
-        return len(self.encoder.encode(text, add_special_tokens=False).ids)
+        return len(encoded(self.encoder, text).ids)
 
     def spelling(self, token_id: int) -> str | None:
         """A token as its vocabulary spells it; None where there is no such token."""
@@ -117,7 +117,7 @@ class PromptTokenizer:
         messages = prompt.messages
         pieces = self.chat.pieces(messages, prompt.tools)
         places = prompt_places(prompt, pieces)
-        cuts = _cuts(places.segments)
+        cuts = cuts_of(places.segments)
         encoded = self.encode_pieces(pieces, messages, cuts)
         ranges = tuple(
             SegmentTokens(
@@ -171,17 +171,6 @@ class PromptTokenizer:
                 ids.extend(encoded.ids)
         made.indices.append(len(made.token_ids))
         return made
-
-
-def _cuts(segments: Iterable[SegmentPlace]) -> set[int]:
-    """Where the text is divided into parts, each of which is encoded once: segments, and documents
-    of a whole collection, to which others are added later."""
-    cuts: set[int] = set()
-    for segment, start, stop, parts in segments:
-        cuts.update((start, stop))
-        if segment.documents and segment.volatility is Volatility.COLLECTION:
-            cuts.update(part.stop for part in parts)
-    return cuts
 
 
 def load_tokenizer(folder: Path) -> PromptTokenizer:

@@ -6,7 +6,7 @@ expects to read them so: the transcript follows the template, keeps every token 
 and names the break as inherent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from prompts.chat_shapes import Piece
@@ -89,14 +89,18 @@ class Transcript:
         tokenizer: PromptTokenizer,
         messages: Sequence[Message],
         tools: tuple[Tool, ...] = (),
+        *,
+        cuts: Iterable[int] = (),
     ) -> "Transcript":
         """A transcript of messages that the engine hasn't seen: its first prompt.
+
+        With the `cuts` of the prompt's layout, what was encoded for that isn't encoded again.
 
         Raises:
             ChatTemplateError: the chat template refuses the messages.
         """
         pieces = tokenizer.chat.pieces(messages, tools)
-        encoded = tokenizer.encode_pieces(pieces, messages)
+        encoded = tokenizer.encode_pieces(pieces, messages, cuts)
         text = text_of(pieces)
         return cls(
             tokenizer=tokenizer,

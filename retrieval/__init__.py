@@ -31,6 +31,7 @@ from retrieval.errors import (
     CollectionNotFoundError,
     EmbedderBusyError,
     EmbedderError,
+    EmbedderUnavailableError,
     FileBatchNotFoundError,
     FileTooLargeError,
     IndexDamagedError,
@@ -39,6 +40,7 @@ from retrieval.errors import (
     InvalidCollectionError,
     InvalidFilterError,
     InvalidSearchError,
+    NotInListError,
     ParserUnavailableError,
     ParsingLimitError,
     RerankerError,
@@ -51,8 +53,9 @@ from retrieval.errors import (
 from retrieval.facade import Collections
 from retrieval.filters import Filter, matches, parse_filter
 from retrieval.fusion import FusionSettings
+from retrieval.listing import Page, PageQuery
 from retrieval.ordering import canonical_order, for_prompt
-from retrieval.parsing import DocumentParser, ParsingLimits, parse
+from retrieval.parsing import Cutting, DocumentParser, ParsingLimits, parse
 from retrieval.records import (
     UNSET,
     AddedFile,
@@ -97,11 +100,13 @@ __all__ = [
     "CollectionStatus",
     "Collections",
     "Corpus",
+    "Cutting",
     "Document",
     "DocumentParser",
     "Embedder",
     "EmbedderBusyError",
     "EmbedderError",
+    "EmbedderUnavailableError",
     "EmbeddingModel",
     "Excerpt",
     "ExcerptPart",
@@ -123,7 +128,10 @@ __all__ = [
     "InvalidCollectionError",
     "InvalidFilterError",
     "InvalidSearchError",
+    "NotInListError",
     "Order",
+    "Page",
+    "PageQuery",
     "ParsedDocument",
     "ParserUnavailableError",
     "ParsingLimitError",

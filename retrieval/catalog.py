@@ -6,6 +6,7 @@ by what changed. Each collection waits for its own changes alone; what takes lon
 made beside everything. Nothing here can lose a document.
 """
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Collection as CollectionOf
@@ -38,6 +39,8 @@ from retrieval.tables import collections
 from retrieval.transactions import transaction
 
 _REMEMBERED = 32
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,19 +113,29 @@ class IndexCatalog:
         engine: of the database with retrieval's tables; rebuilding reads from it.
         folder: for files that can be made again.
         max_loaded: collections whose indexes stay in memory.
+        max_chunks: of all of them together, about 2.2 kB each with 384 dimensions; one collection
+            is loaded however large it is.
     """
 
     def __init__(
-        self, engine: Engine, folder: Path, vectors: VectorBackend, *, max_loaded: int = 32
+        self,
+        engine: Engine,
+        folder: Path,
+        vectors: VectorBackend,
+        *,
+        max_loaded: int = 32,
+        max_chunks: int = 1_000_000,
     ) -> None:
         self._engine = engine
         self._vectors = vectors
         self._lexical = LexicalIndexes(folder)
         self._max_loaded = max_loaded
+        self._max_chunks = max_chunks
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._lock = threading.Lock()  # of the table of entries; never held while working
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="index-rebuild")
         self._swept: Future[None] | None = None
+        self._is_closed = False
         for part in folder.glob(f"*/*{PART_SUFFIX}"):  # of a save that a crash cut off
             part.unlink(missing_ok=True)
 
@@ -137,22 +150,35 @@ class IndexCatalog:
     ) -> None:
         self.close()
 
+    def held(self, collection: Collection) -> Snapshot | None:
+        """The collection at its revision or a later one, if that is in memory."""
+        snapshot = self._entry(collection.id).snapshot
+        if snapshot is None or snapshot.collection.revision < collection.revision:
+            return None
+        return snapshot
+
     def current(self, connection: Connection, collection: Collection) -> Snapshot:
         """The collection at its revision or a later one.
 
         Args:
             collection: read by this connection before.
         """
+        if (held := self.held(collection)) is not None:
+            return held
         entry = self._entry(collection.id)
-        snapshot = entry.snapshot
-        if snapshot is not None and snapshot.collection.revision >= collection.revision:
-            return snapshot
         with entry.lock:
             snapshot = entry.snapshot
             if snapshot is None or snapshot.collection.revision < collection.revision:
                 snapshot = entry.snapshot = self._brought_up(connection, collection, snapshot)
                 self._rebuild_later(entry)
         return snapshot
+
+    def distrust(self, snapshot: Snapshot) -> None:
+        """Lets go of a snapshot whose indexes have vanished: the next search makes them again."""
+        with self._lock:
+            entry = self._entries.get(snapshot.collection.id)
+            if entry is not None and entry.snapshot is snapshot:
+                del self._entries[snapshot.collection.id]
 
     def forget(self, collection_id: str) -> None:
         """Drops a deleted collection's indexes from memory and disk; searches that run go on."""
@@ -176,6 +202,7 @@ class IndexCatalog:
 
     def close(self) -> None:
         """Ends background work; what was not finished is made again when it is needed."""
+        self._is_closed = True
         self._worker.shutdown(wait=True, cancel_futures=True)
 
     def _entry(self, collection_id: str) -> _Entry:
@@ -184,9 +211,15 @@ class IndexCatalog:
                 self._swept = self._worker.submit(self._sweep)
             entry = self._entries.setdefault(collection_id, _Entry())
             self._entries.move_to_end(collection_id)
-            while len(self._entries) > self._max_loaded:
+            while len(self._entries) > 1 and self._is_full():
                 self._entries.popitem(last=False)
             return entry
+
+    def _is_full(self) -> bool:
+        """Called with the lock held."""
+        loaded = [entry.snapshot for entry in self._entries.values()]
+        chunks = sum(len(snapshot.lexical) for snapshot in loaded if snapshot)
+        return len(loaded) > self._max_loaded or chunks > self._max_chunks
 
     def _brought_up(
         self, connection: Connection, collection: Collection, held: Snapshot | None
@@ -211,16 +244,37 @@ class IndexCatalog:
             entry.rebuilding = self._worker.submit(self._rebuild, entry)
 
     def _rebuild(self, entry: _Entry) -> None:
-        """Makes worn indexes anew, in the worker's thread."""
+        """Makes worn indexes anew, in the worker's thread.
+
+        Once more if they have worn meanwhile: no search may come that finds another change.
+        """
+        try:
+            while not self._is_closed and self._made_anew(entry):
+                pass
+        except StorageError as error:
+            _log.warning("an index was not rebuilt: %s", error)
+
+    def _made_anew(self, entry: _Entry) -> bool:
         snapshot = entry.snapshot
         assert snapshot is not None, "there was one when this was asked for"
         collection = snapshot.collection
         vectors = self._vectors.rebuilt(collection, snapshot.vectors)
         lexical = self._lexical.rebuilt(collection, snapshot.lexical)
-        if entry.forgotten:
-            self._drop(collection.id)
-        elif vectors is not None or lexical is not None:
-            self._install(entry, vectors, lexical)
+        if entry.forgotten or not self._exists(collection.id):
+            # A search that began before the deletion may have brought up its indexes after it.
+            self.forget(collection.id)
+            return False
+        if vectors is None and lexical is None:
+            return False
+        self._install(entry, vectors, lexical)
+        return True
+
+    def _exists(self, collection_id: str) -> bool:
+        with transaction(self._engine) as connection:
+            row = connection.execute(
+                select(collections.c.id).where(collections.c.id == collection_id)
+            )
+            return row.first() is not None
 
     def _install(
         self, entry: _Entry, vectors: VectorView | None, lexical: LexicalView | None

@@ -4,11 +4,23 @@ The canonical order is by document in order of ingestion, then by place in the d
 order of the index's rows, of chunks in a prompt and of the corpus for CAG.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from retrieval.documents import Chunk, Document, Passage
 from retrieval.embed import Vectors
@@ -27,8 +39,22 @@ _FIRST_HOLDER = and_(
     collection_files.c.collection_id == documents.c.collection_id,
     collection_files.c.file_id == documents.c.file_id,
 )
-# SQLite before 3.32 takes at most 999 variables in a statement.
-_IDS_PER_QUERY = 500
+_CHUNKS: Select[Any] = select(
+    *(c for c in chunks.c if c.name not in ("collection_id", "embedding", "digest")),
+    documents.c.position.label("document_position"),
+    documents.c.file_id,
+    documents.c.name,
+    collection_files.c.attributes,
+    collection_files.c.access,
+).select_from(_CHUNKS_WITH_DOCUMENTS.outerjoin(collection_files, _FIRST_HOLDER))
+# Asked for by each search: put together once, since that takes longer than running it.
+_CHUNKS_AT = _CHUNKS.where(
+    chunks.c.collection_id == bindparam("collection_id"),
+    # By the last alone SQLite doesn't use the primary key, and reads the whole collection.
+    chunks.c.document_id.in_(bindparam("document_ids", expanding=True)),
+    chunks.c.position.in_(bindparam("positions", expanding=True)),
+    tuple_(chunks.c.document_id, chunks.c.position).in_(bindparam("places", expanding=True)),
+)
 
 
 def put_document(
@@ -172,19 +198,10 @@ def from_stored(embedding: bytes) -> Vectors:
 
 def select_chunks(connection: Connection, collection_id: str) -> list[Chunk]:
     """All chunks of a collection in canonical order."""
-    rows = connection.execute(_in_canonical_order(_chunk_query(collection_id)))
+    rows = connection.execute(
+        _in_canonical_order(_CHUNKS.where(chunks.c.collection_id == collection_id))
+    )
     return [_chunk(row) for row in rows]
-
-
-def select_chunks_by_id(
-    connection: Connection, collection_id: str, chunk_ids: Iterable[str]
-) -> dict[str, Chunk]:
-    """The chunks with these ids; those that are gone are left out."""
-    found = {}
-    for batch in _batches(sorted(set(chunk_ids))):
-        query = _chunk_query(collection_id).where(chunks.c.id.in_(batch))
-        found.update({row.id: _chunk(row) for row in connection.execute(query)})
-    return found
 
 
 def select_chunks_at(
@@ -194,71 +211,21 @@ def select_chunks_at(
 
     A lookup by primary key, which no index of ids is needed for.
     """
-    by_document: dict[str, list[int]] = {}
-    for document_id, position in sorted(set(places)):
-        by_document.setdefault(document_id, []).append(position)
-    here = [
-        and_(chunks.c.document_id == document_id, chunks.c.position.in_(positions))
-        for document_id, positions in by_document.items()
-    ]
-    if not here:
+    wanted = sorted(set(places))
+    if not wanted:
         return {}
-    query = _chunk_query(collection_id).where(or_(*here))
-    found = [_chunk(row) for row in connection.execute(query)]
+    named = {
+        "collection_id": collection_id,
+        "document_ids": sorted({document_id for document_id, _ in wanted}),
+        "positions": sorted({position for _, position in wanted}),
+        "places": wanted,
+    }
+    found = [_chunk(row) for row in connection.execute(_CHUNKS_AT, named)]
     return {(chunk.document_id, chunk.position): chunk for chunk in found}
-
-
-def select_chunk_ids(connection: Connection, collection_id: str) -> list[str]:
-    """Ids of all chunks of a collection in canonical order."""
-    return list(connection.execute(_in_canonical_order(_select_of(collection_id, "id"))).scalars())
-
-
-def select_embeddings(
-    connection: Connection, collection_id: str, *, dimension: int, skip: int = 0
-) -> tuple[list[str], Vectors]:
-    """Chunk ids and embeddings in canonical order, all but the first `skip`, by one statement.
-
-    The embeddings are (n, d) float32 with L2-normalised rows.
-    """
-    query = _in_canonical_order(_select_of(collection_id, "id", "embedding")).offset(skip)
-    rows = connection.execute(query).all()
-    data = b"".join(row.embedding for row in rows)
-    vectors = np.frombuffer(data, dtype=_STORED_EMBEDDING).reshape(-1, dimension)
-    return [row.id for row in rows], vectors.astype(np.float32, copy=False)
-
-
-def _select_of(collection_id: str, *columns: str) -> Select[Any]:
-    return (
-        select(*(chunks.c[column] for column in columns))
-        .select_from(_CHUNKS_WITH_DOCUMENTS)
-        .where(chunks.c.collection_id == collection_id)
-    )
-
-
-def _chunk_query(collection_id: str) -> Select[Any]:
-    left_out = ("collection_id", "embedding", "digest")
-    columns = [column for column in chunks.c if column.name not in left_out]
-    return (
-        select(
-            *columns,
-            documents.c.position.label("document_position"),
-            documents.c.file_id,
-            documents.c.name,
-            collection_files.c.attributes,
-            collection_files.c.access,
-        )
-        .select_from(_CHUNKS_WITH_DOCUMENTS.outerjoin(collection_files, _FIRST_HOLDER))
-        .where(chunks.c.collection_id == collection_id)
-    )
 
 
 def _in_canonical_order(query: Select[Any]) -> Select[Any]:
     return query.order_by(documents.c.position, chunks.c.position)
-
-
-def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), _IDS_PER_QUERY):
-        yield ids[start : start + _IDS_PER_QUERY]
 
 
 def _chunk(row: Row[Any]) -> Chunk:

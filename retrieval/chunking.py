@@ -9,6 +9,7 @@ encoded to be sure (`retrieval.gauge`). So the time grows with the text's length
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -228,9 +229,9 @@ class _Cutter:
         fits, too_long = self._bracket(start, end)
         full = min(max(self._gauge.reach(start, self._settings.max_tokens), fits), too_long)
         for boundary in _LINES_FIRST if by_lines else _SENTENCES_FIRST:
-            for found in self._backwards(boundary, start + (full - start) // 2, too_long):
-                if self._fits(start, found):
-                    return found
+            ends = self._ends(boundary, start + (full - start) // 2, too_long)
+            if (found := self._last_fit(start, ends)) is not None:
+                return found
         return self._longest_fit(start, fits, too_long)
 
     def _bracket(self, start: int, end: int) -> tuple[int, int]:
@@ -254,21 +255,34 @@ class _Cutter:
     def _longest_fit(self, start: int, fits: int, too_long: int) -> int:
         """The largest end that fits, if counts grow with length.
 
-        Byte-pair merges make counts not quite monotonic, so each candidate is measured.
+        Byte-pair merges make counts not quite monotonic, so each candidate is measured: from where
+        it is by the estimate in growing steps, and once one went too far by halves.
         """
+        end, step = self._gauge.reach(start, self._settings.max_tokens), 1
+        goes_up: bool | None = None
         while too_long - fits > 1:
-            middle = (fits + too_long) // 2
-            if self._fits(start, middle):
-                fits = middle
-            else:
-                too_long = middle
+            end = max(fits + 1, min(end, too_long - 1)) if step else (fits + too_long) // 2
+            is_short = self._fits(start, end)
+            fits, too_long = (end, too_long) if is_short else (fits, end)
+            if is_short is not (goes_up := is_short if goes_up is None else goes_up):
+                step = 0
+            end += step if is_short else -step
+            step *= 2
         return fits
 
-    def _backwards(self, boundary: re.Pattern[str], after: int, before: int) -> Iterator[int]:
-        """Ends of matches that lie between two places, last first."""
+    def _last_fit(self, start: int, ends: list[int]) -> int | None:
+        """The last of ascending ends that fits, looked for from where it is by the estimate."""
+        target = self._gauge.reach(start, self._settings.max_tokens) + _BOUNDARY_CHARS
+        at = max(0, bisect_right(ends, target) - 1)
+        while at + 1 < len(ends) and self._fits(start, ends[at + 1]):
+            at += 1
+        fitting = (end for end in reversed(ends[: at + 1]) if self._fits(start, end))
+        return next(fitting, None)
+
+    def _ends(self, boundary: re.Pattern[str], after: int, before: int) -> list[int]:
+        """Ends of matches that lie between two places, ascending."""
         matches = boundary.finditer(self._text, max(0, after - _BOUNDARY_CHARS), before)
-        ends = [found.end() for found in matches]
-        yield from (end for end in reversed(ends) if after < end < before)
+        return [end for found in matches if after < (end := found.end()) < before]
 
     def _trim(self, start: int, end: int) -> tuple[int, int]:
         start = self._skip_space(start, end)

@@ -13,6 +13,7 @@ from retrieval.errors import (
     AmbiguousCollectionError,
     CollectionExpiredError,
     CollectionNotFoundError,
+    IndexManifestError,
     StorageError,
 )
 from retrieval.record_checks import (
@@ -166,6 +167,11 @@ class CollectionRecords:
         with transaction(self._engine) as connection:
             return store.select_collections(connection, tenant, self._now())
 
+    def has_any(self) -> bool:
+        """Whether any tenant has a collection."""
+        with transaction(self._engine) as connection:
+            return store.has_collections(connection)
+
     def size(self, collection_id: str, *, tenant: str) -> CollectionSize:
         """How much a collection holds."""
         with transaction(self._engine) as connection:
@@ -183,3 +189,13 @@ def check_active(collection: Collection) -> Collection:
         assert collection.removed_at is not None
         raise CollectionExpiredError(collection.id, collection.expires_at, collection.removed_at)
     return collection
+
+
+def check_embedder(collection: Collection, embedder: Embedder) -> None:
+    """Refuses to compare vectors of two models.
+
+    Raises:
+        IndexManifestError: the collection was made with another embedder.
+    """
+    if collection.embedder != embedder.id:
+        raise IndexManifestError("embedder", embedder.id, collection.embedder)

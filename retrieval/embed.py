@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from retrieval.embed_models import minilm_model, open_tokenizer
+from retrieval.embed_models import minilm_model, open_tokenizer, token_count
 from retrieval.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class SentenceTransformerEmbedder:
         with self._lock:
             if self._counter is None:
                 self._counter = open_tokenizer(self.id, self._model_path)
-        return len(self._counter.encode(text, add_special_tokens=False).ids)
+        return token_count(self._counter, text)
 
     def _loaded(self) -> "SentenceTransformer":
         if self._model is None:

@@ -13,7 +13,7 @@ import numpy as np
 from retrieval import embed_wire
 from retrieval.embed import Vectors
 from retrieval.embed_models import EmbeddingModel
-from retrieval.errors import EmbedderError
+from retrieval.errors import EmbedderUnavailableError
 
 _PACKAGE_ROOT = Path(__file__).parents[1]
 # Of the environment, what the libraries need; secrets stay here.
@@ -42,7 +42,7 @@ class EmbedChild:
 
     def __init__(self, model: EmbeddingModel, threads: int) -> None:
         """Raises:
-        EmbedderError: no process can be started.
+        EmbedderUnavailableError: no process can be started.
         """
         self.dimension = 0
         self._model_id = model.id
@@ -52,20 +52,22 @@ class EmbedChild:
                 self._process = _started(theirs, model, threads)
         except OSError as exc:
             self._channel.close()
-            raise EmbedderError(model.id, f"its process can't be started ({exc}).") from exc
+            raise EmbedderUnavailableError(
+                model.id, f"its process can't be started ({exc})."
+            ) from exc
 
     def wait_until_ready(self) -> None:
         """Waits while the model is loaded; again is no work.
 
         Raises:
-            EmbedderError: the model can't be loaded.
+            EmbedderUnavailableError: the model can't be loaded.
             ChildDiedError: it ended while it loaded the model.
         """
         if self.dimension:
             return
         ready = self._said(embed_wire.Ready, _START_S)
         if ready.problem is not None:
-            raise EmbedderError(self._model_id, ready.problem)
+            raise EmbedderUnavailableError(self._model_id, ready.problem)
         self.dimension = ready.dimension
 
     @property

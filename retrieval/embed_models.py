@@ -122,6 +122,11 @@ def open_tokenizer(name: str, folder: Path) -> tokenizers.Tokenizer:
     return tokenizer
 
 
+def token_count(tokenizer: tokenizers.Tokenizer, text: str) -> int:
+    """Tokens of a text, the model's start and end marks left out."""
+    return len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
 def _cached_folder(name: str) -> Path:
     try:
         from huggingface_hub import try_to_load_from_cache

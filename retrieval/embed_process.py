@@ -15,8 +15,8 @@ import tokenizers
 from retrieval.embed import Vectors
 from retrieval.embed_batches import EmbedRequest, Item, MicroBatcher
 from retrieval.embed_child import BatchFailedError, ChildDiedError, EmbedChild
-from retrieval.embed_models import EmbeddingModel, open_tokenizer
-from retrieval.errors import EmbedderBusyError, EmbedderError
+from retrieval.embed_models import EmbeddingModel, open_tokenizer, token_count
+from retrieval.errors import EmbedderBusyError, EmbedderError, EmbedderUnavailableError
 
 # A query waits for at most about this much computing of passages.
 _PASSAGES_S = 0.5
@@ -76,6 +76,15 @@ class ProcessEmbedder:
         child = self._child
         return None if child is None else child.process_id
 
+    def warm(self) -> None:
+        """Begins to load the model if nobody has yet, and returns at once.
+
+        What goes wrong is told to whoever needs it.
+        """
+        with self._changed:
+            if self._dispatcher is None:
+                self._enter(EmbedRequest(["warm"], is_query=True))
+
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
@@ -115,7 +124,7 @@ class ProcessEmbedder:
         """
         if self._counter is None:
             self._counter = open_tokenizer(self.id, self._model.folder)
-        return len(self._counter.encode(text, add_special_tokens=False).ids)
+        return token_count(self._counter, text)
 
     def close(self) -> None:
         """Ends the process; whoever waits gets an error."""
@@ -131,7 +140,7 @@ class ProcessEmbedder:
     def _enter(self, request: EmbedRequest) -> None:
         """Called with the lock held."""
         if self._is_closed:
-            raise EmbedderError(self.id, "it was closed.")
+            raise EmbedderUnavailableError(self.id, "it was closed.")
         if self._dispatcher is None:
             self._dispatcher = threading.Thread(target=self._dispatch, name="embedder", daemon=True)
             self._dispatcher.start()
@@ -146,7 +155,7 @@ class ProcessEmbedder:
             self._end_child()
             with self._changed:
                 self._is_closed = True
-                self._fail_all(EmbedderError(self.id, "it was closed."))
+                self._fail_all(EmbedderUnavailableError(self.id, "it was closed."))
                 self._changed.notify_all()
 
     def _next_batch(self) -> list[Item] | None:
@@ -214,11 +223,11 @@ class ProcessEmbedder:
         self._end_child()
         self._deaths += 1
         if self._is_closed:
-            self._give_up(batch, EmbedderError(self.id, "it was closed."))
+            self._give_up(batch, EmbedderUnavailableError(self.id, "it was closed."))
         elif self._deaths > _MAX_DEATHS:
             self._deaths = 0
             why = f"its process {error}, {_MAX_DEATHS + 1} times; look for free memory."
-            self._give_up(batch, EmbedderError(self.id, why))
+            self._give_up(batch, EmbedderUnavailableError(self.id, why))
         else:
             self._try_again(batch, f"its process {error}")
 

@@ -16,13 +16,16 @@ RetrievalError
 ├── CollectionFileNotFoundError  (collection_id, file_id)
 ├── InvalidSearchError           (why)
 ├── InvalidFilterError           (path, problem)      a filter on attributes that isn't one
+├── NotInListError               (param, item_id)     a page can't begin or end at it
 ├── RerankerError                (model, why)
 ├── IndexNotFoundError           (path)
 ├── IndexManifestError           (field, expected, found)
 ├── IndexDamagedError            (path, why)
 ├── EmbedderError                (embedder, why)
-│   └── EmbedderBusyError        (embedder, why)      it is given more than it can do
+│   ├── EmbedderBusyError        (embedder, why)      it is given more than it can do
+│   └── EmbedderUnavailableError (embedder, why)      it can't be had; no text's fault
 └── StorageError                 (where, why)         disk or database; the cause is kept
+    └── IndexVanishedError       (where, why)         it was dropped under a search
 ```
 
 Each error carries fields; its sentence says what was wrong and what to do.
@@ -128,6 +131,8 @@ class CollectionNotFoundError(RetrievalError):
         super().__init__(collection)
 
     def __str__(self) -> str:
+        if self.collection.startswith("vs_"):
+            return f"There is no collection {self.collection!r}; it may have been deleted."
         return f"There is no collection {self.collection!r}; create it by ingesting a document."
 
 
@@ -223,6 +228,21 @@ class InvalidFilterError(RetrievalError):
         return f"The filter can't be used: {self.path!r} is wrong: {self.problem}."
 
 
+class NotInListError(RetrievalError):
+    """A page of a list is to begin or end at what the list doesn't have."""
+
+    def __init__(self, param: str, item_id: str) -> None:
+        self.param = param
+        self.item_id = item_id
+        super().__init__(param, item_id)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.param}: {self.item_id!r} is not in this list; give the id of one of its items, "
+            "or start from its beginning."
+        )
+
+
 class RerankerError(RetrievalError):
     """The re-ranking model can't be loaded or gave something unusable."""
 
@@ -290,6 +310,10 @@ class EmbedderBusyError(EmbedderError):
     """More is waiting for the embedding model than it can do in time; try again later."""
 
 
+class EmbedderUnavailableError(EmbedderError):
+    """The embedding model can't be loaded, or its process doesn't live; no text's fault."""
+
+
 class StorageError(RetrievalError):
     """The disk or the database refused; nothing was acknowledged."""
 
@@ -303,6 +327,10 @@ class StorageError(RetrievalError):
             f"{self.where} refused the operation ({self.why}); nothing was changed. "
             "Check free space and permissions, then try again."
         )
+
+
+class IndexVanishedError(StorageError):
+    """What a search was looking at is no more there; it can be made again."""
 
 
 def _day(at: int) -> str:

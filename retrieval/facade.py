@@ -20,22 +20,21 @@ from sqlalchemy import Engine
 from retrieval import chunk_store, held_store, store
 from retrieval.catalog import IndexCatalog
 from retrieval.chunking import ChunkingSettings
-from retrieval.collection_records import CollectionRecords, check_active
-from retrieval.documents import AttributeValue, Chunk, ParsedDocument, ScoredChunk
+from retrieval.collection_records import check_active
+from retrieval.documents import AttributeValue, Chunk, ParsedDocument, Passage, ScoredChunk
 from retrieval.embed import Embedder
-from retrieval.errors import (
-    CollectionFileNotFoundError,
-)
 from retrieval.files import MAX_FILE_BYTES, Files
 from retrieval.filters import Filter
+from retrieval.held_records import HeldFileRecords
 from retrieval.ingest import Ingester
 from retrieval.ingest_batches import Batches
 from retrieval.ingest_progress import ProgressBoard
 from retrieval.ingest_queue import IngestQueue
 from retrieval.ingest_sync import Synchroniser
 from retrieval.ingest_wish import checked_wish
+from retrieval.listing import Page, PageQuery
 from retrieval.parsing import parse
-from retrieval.prepare import prepare
+from retrieval.prepare import prepare, prepared
 from retrieval.records import (
     AddedFile,
     CollectionFile,
@@ -51,7 +50,7 @@ from retrieval.transactions import snapshot, transaction
 from retrieval.vectors import FaissBackend, VectorBackend
 
 
-class Collections(CollectionRecords):
+class Collections(HeldFileRecords):
     """Files, collections, search and corpora.
 
     Args:
@@ -60,7 +59,9 @@ class Collections(CollectionRecords):
         directory: for files and indexes; owned by this process alone.
         count_tokens: what passages are measured by, and documents in `size`: tokens of a text
             by the tokenizer whose limit matters most, e.g. the embedding model's.
-        parse_file: reads a file; a server gives a `DocumentParser`'s, which does it elsewhere.
+        parse_file: reads a file, which is then cut here.
+        read_file: reads and cuts a file instead; a server gives a `DocumentParser`'s, which does
+            both in a process of its own.
         workers: threads that ingest what is enqueued, once `queue` is started.
         vectors: what holds the vectors; FAISS in `directory` if nothing else is given.
         reranker: None: asking for re-ranking is an error.
@@ -79,6 +80,7 @@ class Collections(CollectionRecords):
         chunking: ChunkingSettings | None = None,
         max_file_bytes: int = MAX_FILE_BYTES,
         parse_file: Callable[[str, bytes], ParsedDocument] = parse,
+        read_file: Callable[[str, bytes], tuple[ParsedDocument, tuple[Passage, ...]]] | None = None,
         workers: int = 2,
         vectors: VectorBackend | None = None,
         searching: SearchSettings | None = None,
@@ -95,11 +97,13 @@ class Collections(CollectionRecords):
             embedder,
             prepare=partial(
                 prepare, count_tokens=count_tokens, chunking=chunking, parse_file=parse_file
-            ),
+            )
+            if read_file is None
+            else lambda name, data: prepared(*read_file(name, data)),
             board=self._board,
             now=now,
         )
-        self.queue = IngestQueue(engine, self._ingester, workers=workers)
+        self.queue = IngestQueue(engine, self._ingester, board=self._board, workers=workers)
         self._batches = Batches(engine, embedder, wake=self.queue.wake, now=now)
         self._synchroniser = Synchroniser(engine, self._files, self._ingester)
         indexes = directory / "indexes"
@@ -129,6 +133,16 @@ class Collections(CollectionRecords):
         """A tenant's files, oldest first."""
         return self._files.list_all(tenant=tenant)
 
+    def page_of_files(
+        self, page: PageQuery, *, tenant: str, purpose: str | None = None
+    ) -> Page[StoredFile]:
+        """A page of a tenant's files, or of those of one purpose.
+
+        Raises:
+            NotInListError: it is to begin or end at a file that isn't among them.
+        """
+        return self._files.list_page(page, tenant=tenant, purpose=purpose)
+
     def delete_file(self, file_id: str, *, tenant: str) -> None:
         """Removes a file, from all collections too; see `Files.delete`."""
         self._files.delete(file_id, tenant=tenant)
@@ -141,8 +155,11 @@ class Collections(CollectionRecords):
         """
         self.get(collection_id, tenant=tenant)
         with transaction(self._engine) as connection:
+            store.claim(connection, collection_id)
+            held = list(held_store.select_held_names(connection, collection_id))
             store.delete_collection(connection, collection_id)
         self._catalog.forget(collection_id)
+        self._files.discard_synced(held, tenant=tenant)
 
     def add_file(
         self,
@@ -292,39 +309,6 @@ class Collections(CollectionRecords):
         """
         return self._board.of(self.get_collection_file(collection_id, file_id, tenant=tenant))
 
-    def list_collection_files(self, collection_id: str, *, tenant: str) -> list[CollectionFile]:
-        """The files of a collection in the order they came, in any state."""
-        with transaction(self._engine) as connection:
-            store.select_collection(connection, collection_id, tenant, self._now())
-            return held_store.select_collection_files(connection, collection_id)
-
-    def get_collection_file(
-        self, collection_id: str, file_id: str, *, tenant: str
-    ) -> CollectionFile:
-        """A file's place in a collection.
-
-        Raises:
-            CollectionFileNotFoundError: the collection doesn't hold it.
-        """
-        with transaction(self._engine) as connection:
-            store.select_collection(connection, collection_id, tenant, self._now())
-            file = held_store.find_collection_file(connection, collection_id, file_id)
-        if file is None:
-            raise CollectionFileNotFoundError(collection_id, file_id)
-        return file
-
-    def file_text(self, collection_id: str, file_id: str, *, tenant: str) -> str:
-        """The text that was read of a file; empty unless it is completed.
-
-        Raises:
-            CollectionFileNotFoundError: the collection doesn't hold it.
-        """
-        held = self.get_collection_file(collection_id, file_id, tenant=tenant)
-        if held.document_id is None:
-            return ""
-        with transaction(self._engine) as connection:
-            return chunk_store.select_text(connection, collection_id, held.document_id)
-
     def remove_file(self, collection_id: str, file_id: str, *, tenant: str) -> None:
         """Takes a file out of a collection, also out of the queue; the file itself stays.
 
@@ -335,6 +319,7 @@ class Collections(CollectionRecords):
         with transaction(self._engine) as connection:
             store.claim(connection, collection_id)
             held_store.remove_from_collection(connection, collection_id, file_id)
+        self._files.discard_synced([file_id], tenant=tenant)
 
     def search(
         self,
@@ -355,7 +340,7 @@ class Collections(CollectionRecords):
             InvalidSearchError, CollectionNotFoundError, IndexManifestError, EmbedderError,
             StorageError
         """
-        self.touch(collection_id, tenant=tenant)
+        collection = self.touch(collection_id, tenant=tenant)
         return self._searcher.search(
             collection_id,
             query,
@@ -365,6 +350,7 @@ class Collections(CollectionRecords):
             groups=groups,
             mode=mode,
             rerank=rerank,
+            known=collection,
         )
 
     def corpus(self, collection_id: str, *, tenant: str) -> Corpus:

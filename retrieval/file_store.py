@@ -1,12 +1,17 @@
 """Reading and writing of uploaded files, on a connection that the caller owns."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from retrieval.errors import StoredFileNotFoundError
+from retrieval.listing import Page, PageQuery, select_page
 from retrieval.records import StoredFile
 from retrieval.tables import collection_files, files
+
+# SQLite before 3.32 takes at most 999 variables in a statement.
+_IDS_PER_QUERY = 500
 
 
 def insert_file(connection: Connection, file: StoredFile) -> None:
@@ -70,6 +75,21 @@ def select_files(connection: Connection, tenant: str) -> list[StoredFile]:
     return [_file(row) for row in connection.execute(query.order_by(files.c.serial))]
 
 
+def select_files_page(
+    connection: Connection, tenant: str, page: PageQuery, *, purpose: str | None = None
+) -> Page[StoredFile]:
+    """A page of a tenant's files, or of those of one purpose.
+
+    Raises:
+        NotInListError
+    """
+    query = select(files).where(files.c.tenant == tenant, files.c.deleting.is_(False))
+    if purpose is not None:
+        query = query.where(files.c.purpose == purpose)
+    found = select_page(connection, query, page, id=files.c.id, serial=files.c.serial)
+    return Page(items=tuple(map(_file, found.items)), has_more=found.has_more)
+
+
 def mark_deleting(connection: Connection, file_id: str, tenant: str) -> None:
     """From here on the file is gone for everybody; its bytes are still to be removed.
 
@@ -85,19 +105,37 @@ def mark_deleting(connection: Connection, file_id: str, tenant: str) -> None:
         raise StoredFileNotFoundError(file_id)
 
 
-def unmark_deleting(connection: Connection, file_id: str) -> None:
-    """Takes `mark_deleting` back."""
-    connection.execute(update(files).where(files.c.id == file_id).values(deleting=False))
+def mark_unheld_deleting(
+    connection: Connection,
+    purpose: str,
+    *,
+    tenant: str | None = None,
+    file_ids: Sequence[str] | None = None,
+) -> None:
+    """Marks the files of a purpose that no collection holds.
+
+    Args:
+        tenant, file_ids: whose and which; None: all.
+    """
+    of_purpose = [files.c.purpose == purpose]
+    if tenant is not None:
+        of_purpose.append(files.c.tenant == tenant)
+    if file_ids is None:
+        _mark_unheld(connection, of_purpose)
+        return
+    for start in range(0, len(file_ids), _IDS_PER_QUERY):
+        span = file_ids[start : start + _IDS_PER_QUERY]
+        _mark_unheld(connection, [*of_purpose, files.c.id.in_(span)])
 
 
-def mark_unheld_deleting(connection: Connection, purpose: str) -> None:
-    """Marks all files of a purpose that no collection holds."""
+def _mark_unheld(connection: Connection, which: Sequence[ColumnElement[bool]]) -> None:
     held = select(collection_files.c.file_id)
-    connection.execute(
-        update(files)
-        .where(files.c.purpose == purpose, files.c.id.not_in(held), files.c.deleting.is_(False))
-        .values(deleting=True)
-    )
+    is_marked = files.c.deleting
+    unheld = (is_marked.is_(False), files.c.id.not_in(held))
+    connection.execute(update(files).where(*which, *unheld).values(deleting=True))
+    # Looked at again now that their rows are locked: a collection may have taken one meanwhile.
+    held_after_all = (is_marked.is_(True), files.c.id.in_(held))
+    connection.execute(update(files).where(*which, *held_after_all).values(deleting=False))
 
 
 def select_deleting(connection: Connection) -> list[StoredFile]:

@@ -6,7 +6,7 @@ bytes go, so a crash leaves at worst bytes that nobody sees or a deletion that t
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from retrieval.errors import (
     FileTooLargeError,
     StorageError,
     StoredFileDamagedError,
-    StoredFileNotFoundError,
 )
+from retrieval.listing import Page, PageQuery
 from retrieval.records import StoredFile
 from retrieval.transactions import transaction
 from retrieval.vault import Vault, bytes_digest
@@ -104,6 +104,13 @@ class Files:
         with transaction(self._engine) as connection:
             return file_store.select_files(connection, tenant)
 
+    def list_page(
+        self, page: PageQuery, *, tenant: str, purpose: str | None = None
+    ) -> Page[StoredFile]:
+        """A page of a tenant's files; see `select_page`."""
+        with transaction(self._engine) as connection:
+            return file_store.select_files_page(connection, tenant, page, purpose=purpose)
+
     def delete(self, file_id: str, *, tenant: str) -> None:
         """Removes a file, from all collections too.
 
@@ -118,17 +125,15 @@ class Files:
                     held_store.remove_from_collection(connection, collection_id, file_id)
             self._finish_deletions_locked()
 
-    def discard_synced(self, file_id: str, *, tenant: str) -> None:
-        """Removes a file that `sync` had stored, once no collection holds it; others stay."""
-        with suppress(StoredFileNotFoundError), self._lock:
+    def discard_synced(self, file_ids: Sequence[str], *, tenant: str) -> None:
+        """Removes those of the files that `sync` had stored and no collection holds any more."""
+        if not file_ids:
+            return
+        with self._lock:
             with transaction(self._engine) as connection:
-                file = file_store.select_file(connection, file_id, tenant)
-                if file.purpose != SYNC_PURPOSE:
-                    return
-                file_store.mark_deleting(connection, file_id, tenant)
-                if held_store.collections_of_file(connection, file_id):
-                    file_store.unmark_deleting(connection, file_id)
-                    return
+                file_store.mark_unheld_deleting(
+                    connection, SYNC_PURPOSE, tenant=tenant, file_ids=file_ids
+                )
             self._finish_deletions_locked()
 
     def _discard_unheld(self) -> None:

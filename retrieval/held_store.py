@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from retrieval.chunk_store import release_document
 from retrieval.documents import AttributeValue
 from retrieval.errors import CollectionFileNotFoundError
+from retrieval.listing import Page, PageQuery, select_page
 from retrieval.records import CollectionFile, FileError, FileStatus
 from retrieval.tables import collection_files, file_batch_files, files, pending_embeddings
 
@@ -20,14 +21,29 @@ def select_collection_files(
     connection: Connection, collection_id: str, *, batch_id: str | None = None
 ) -> list[CollectionFile]:
     """The files of a collection, or of one of its batches, in any state, in the order they came."""
-    query = select(collection_files).where(collection_files.c.collection_id == collection_id)
-    if batch_id is not None:
-        members = select(file_batch_files.c.file_id).where(file_batch_files.c.batch_id == batch_id)
-        query = query.where(collection_files.c.file_id.in_(members))
-    return [
-        _collection_file(row)
-        for row in connection.execute(query.order_by(collection_files.c.serial))
-    ]
+    query = _held(collection_id, batch_id).order_by(collection_files.c.serial)
+    return [_collection_file(row) for row in connection.execute(query)]
+
+
+def select_collection_files_page(
+    connection: Connection,
+    collection_id: str,
+    page: PageQuery,
+    *,
+    batch_id: str | None = None,
+    status: FileStatus | None = None,
+) -> Page[CollectionFile]:
+    """A page of the files of a collection or batch, or of those in one state.
+
+    Raises:
+        NotInListError
+    """
+    query = _held(collection_id, batch_id)
+    if status is not None:
+        query = query.where(collection_files.c.status == status.value)
+    columns = collection_files.c
+    found = select_page(connection, query, page, id=columns.file_id, serial=columns.serial)
+    return Page(items=tuple(map(_collection_file, found.items)), has_more=found.has_more)
 
 
 def find_collection_file(
@@ -132,6 +148,14 @@ def has_restricted_files(connection: Connection, collection_id: str) -> bool:
         collection_files.c.collection_id == collection_id
     )
     return any(connection.execute(query).scalars())
+
+
+def _held(collection_id: str, batch_id: str | None) -> Select[Any]:
+    query = select(collection_files).where(collection_files.c.collection_id == collection_id)
+    if batch_id is None:
+        return query
+    members = select(file_batch_files.c.file_id).where(file_batch_files.c.batch_id == batch_id)
+    return query.where(collection_files.c.file_id.in_(members))
 
 
 def _place(collection_id: str, file_id: str) -> tuple[Any, ...]:

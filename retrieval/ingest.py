@@ -11,12 +11,12 @@ import numpy as np
 from sqlalchemy import Connection, Engine
 
 from retrieval import chunk_store, file_store, held_store, store
+from retrieval.collection_records import check_embedder
 from retrieval.embed import Embedder, Vectors
 from retrieval.embeddings import EmbeddingCache, drop_pending
 from retrieval.errors import (
     CollectionFileNotFoundError,
     EmbedderError,
-    IndexManifestError,
     ParsingLimitError,
     UnreadableDocumentError,
 )
@@ -297,16 +297,6 @@ class Ingester:
         if wish.queued and not is_waiting:
             raise NotWaitedForError
         return known
-
-
-def check_embedder(collection: Collection, embedder: Embedder) -> None:
-    """Refuses to compare vectors of two models.
-
-    Raises:
-        IndexManifestError: the collection was made with another embedder.
-    """
-    if collection.embedder != embedder.id:
-        raise IndexManifestError("embedder", embedder.id, collection.embedder)
 
 
 def _superseded(connection: Connection, collection_id: str, file: StoredFile) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from sqlalchemy import Connection, Engine
 
 from retrieval import file_store, held_store, ingest_store, store
+from retrieval.collection_records import check_embedder
 from retrieval.embed import Embedder
-from retrieval.ingest import check_embedder
 from retrieval.ingest_wish import Wish, as_wished, is_as_wished
 from retrieval.records import Collection, CollectionFile, FileBatch, FileStatus
 from retrieval.transactions import transaction

@@ -23,6 +23,7 @@ class ProgressBoard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._shown: dict[tuple[str, str], Progress] = {}
+        self._problems: dict[tuple[str, str], str] = {}
 
     @contextmanager
     def shown(self, collection_id: str, file_id: str) -> Iterator[Progress]:
@@ -37,15 +38,28 @@ class ProgressBoard:
                 if self._shown.get((collection_id, file_id)) is progress:
                     del self._shown[collection_id, file_id]
 
+    def waits(self, collection_id: str, file_id: str, problem: str) -> None:
+        """The file has to wait for something that is no fault of its own."""
+        with self._lock:
+            self._problems[collection_id, file_id] = problem
+
+    def goes_on(self, collection_id: str, file_id: str) -> None:
+        """It waits no longer, whatever became of it."""
+        with self._lock:
+            self._problems.pop((collection_id, file_id), None)
+
     def of(self, file: CollectionFile) -> IngestProgress:
         """How far a file has come, whatever its state."""
         with self._lock:
             progress = self._shown.get((file.collection_id, file.file_id))
+            problem = self._problems.get((file.collection_id, file.file_id))
         if file.status is not FileStatus.IN_PROGRESS:
             count = file.chunk_count
             return IngestProgress(stage=IngestStage.ENDED, done_chunks=count, total_chunks=count)
         if progress is None:
-            return IngestProgress(stage=IngestStage.WAITING, done_chunks=0, total_chunks=None)
+            return IngestProgress(
+                stage=IngestStage.WAITING, done_chunks=0, total_chunks=None, problem=problem
+            )
         return IngestProgress(
             stage=progress.stage, done_chunks=progress.done, total_chunks=progress.total
         )

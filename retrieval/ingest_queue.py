@@ -19,6 +19,7 @@ from retrieval import file_store, ingest_store, store
 from retrieval.errors import (
     CollectionNotFoundError,
     EmbedderError,
+    EmbedderUnavailableError,
     IndexManifestError,
     ParserUnavailableError,
     RetrievalError,
@@ -26,6 +27,7 @@ from retrieval.errors import (
     StoredFileNotFoundError,
 )
 from retrieval.ingest import Ingester
+from retrieval.ingest_progress import ProgressBoard
 from retrieval.ingest_store import Job
 from retrieval.ingest_wish import IngestStoppedError, NotWaitedForError, Wish
 from retrieval.records import FileError
@@ -37,8 +39,10 @@ _LOOK_AGAIN_S = 5.0
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 60.0
 _STOP_S = 30.0
-# What may be better at the next attempt; anything else is the file's own fault.
-_PASSING = (EmbedderError, ParserUnavailableError, StorageError)
+# When so many wait, what they wait for isn't theirs alone: no more are tried for nothing.
+_MOST_PAUSED = 100
+# No file's fault: it waits for as long as that lasts, and no attempt is counted.
+_UNAVAILABLE = (EmbedderUnavailableError, ParserUnavailableError, StorageError)
 _GONE = (CollectionNotFoundError, StoredFileNotFoundError, NotWaitedForError)
 
 _log = logging.getLogger(__name__)
@@ -64,11 +68,13 @@ class IngestQueue:
         engine: Engine,
         ingester: Ingester,
         *,
+        board: ProgressBoard | None = None,
         workers: int = 2,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._ingester = ingester
+        self._board = board or ProgressBoard()
         self._workers = workers
         self._clock = clock
         self._changed = threading.Condition()
@@ -131,6 +137,8 @@ class IngestQueue:
     def _next(self) -> Job | None:
         now = self._clock()
         paused = [serial for serial, pause in self._pauses.items() if pause.until > now]
+        if len(paused) >= _MOST_PAUSED:
+            return None
         with transaction(self._engine) as connection:
             heads = ingest_store.heads_of_queue(connection, paused)
         waiting = {job.collection_id for job in heads}
@@ -163,9 +171,9 @@ class IngestQueue:
             self._attempt(job, attempt)
         except _GONE:
             self._forget(job)
-        except StorageError as error:
+        except _UNAVAILABLE as error:
             self._pause(job, error)
-            with suppress(StorageError):  # a full disk is not the file's fault
+            with suppress(StorageError):
                 self._undo(job)
 
     def _attempt(self, job: Job, attempt: int) -> None:
@@ -174,17 +182,13 @@ class IngestQueue:
             self._ingester.add_file(job.collection_id, job.file_id, tenant=job.tenant, wish=wish)
         except IngestStoppedError:
             self._undo(job)
-        except StorageError:
+        except (*_UNAVAILABLE, *_GONE):
             raise
-        except _PASSING as error:
-            if self._is_stopping.is_set():
-                self._undo(job)
-            elif attempt < MAX_ATTEMPTS:
+        except EmbedderError as error:  # it may be better at the next attempt
+            if attempt < MAX_ATTEMPTS:
                 self._pause(job, error)
             else:
                 self._fail(job, str(error))
-        except _GONE:
-            raise
         except RetrievalError as error:
             code = "embedder_mismatch" if isinstance(error, IndexManifestError) else "server_error"
             self._fail(job, str(error), code=code)
@@ -207,6 +211,7 @@ class IngestQueue:
             ingest_store.undo_attempt(connection, job)
 
     def _forget(self, job: Job) -> None:
+        self._board.goes_on(job.collection_id, job.file_id)
         with self._changed:
             self._pauses.pop(job.serial, None)
             if not self._pauses:
@@ -215,6 +220,7 @@ class IngestQueue:
     def _pause(self, job: Job, error: RetrievalError) -> None:
         """The file waits, each time longer; those behind it go on."""
         _log.warning("ingesting %s into %s waits: %s", job.file_id, job.collection_id, error)
+        self._board.waits(job.collection_id, job.file_id, str(error))
         with self._changed:
             before = self._pauses.get(job.serial)
             seconds = min(_LONGEST_WAIT_S, 4 * before.seconds) if before else _FIRST_WAIT_S

@@ -15,8 +15,6 @@ from retrieval.errors import FileBatchNotFoundError
 from retrieval.records import FileBatch, FileStatus
 from retrieval.tables import collection_files, collections, file_batch_files, file_batches
 
-_IDS_PER_STATEMENT = 500
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -107,12 +105,16 @@ def cancel_batch(connection: Connection, collection_id: str, batch_id: str) -> N
 
 
 def heads_of_queue(connection: Connection, passed_over: Container[int]) -> list[Job]:
-    """The first waiting file of each collection, but for those passed over; oldest first."""
+    """The first waiting file of each collection, but for those passed over; oldest first.
+
+    Args:
+        passed_over: serials, some hundred at the most.
+    """
     first = (
         select(func.min(collection_files.c.serial))
         .where(
             collection_files.c.status == FileStatus.IN_PROGRESS.value,
-            collection_files.c.serial.not_in(list(passed_over)[:_IDS_PER_STATEMENT]),
+            collection_files.c.serial.not_in(list(passed_over)),
         )
         .group_by(collection_files.c.collection_id)
     )

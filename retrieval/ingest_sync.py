@@ -104,8 +104,7 @@ class Synchroniser:
             outcome.failed[name] = ingested.file.last_error
         else:
             (outcome.replaced if ingested.superseded else outcome.added).append(name)
-        for file_id in ingested.superseded:
-            self._files.discard_synced(file_id, tenant=tenant)
+        self._files.discard_synced(ingested.superseded, tenant=tenant)
 
     def _is_unchanged(self, collection_id: str, name: str, digest: str, wish: Wish) -> bool:
         """Whether the collection has these bytes as the only file of the name."""
@@ -128,6 +127,5 @@ class Synchroniser:
                 store.claim(connection, collection_id)
             for file_id in others:
                 held_store.remove_from_collection(connection, collection_id, file_id)
-        for file_id in others:
-            self._files.discard_synced(file_id, tenant=tenant)
+        self._files.discard_synced(list(others), tenant=tenant)
         return list(dict.fromkeys(others.values()))

@@ -69,6 +69,19 @@ class Bm25Settings:
     length_share: float = 0.75
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question's terms, each with its weight.
+
+    Attributes:
+        most: the score that a chunk with all terms, each countless times, would have. A term that
+            no chunk has counts too, as the rarest that there can be.
+    """
+
+    terms: tuple[tuple[str, float], ...]
+    most: float
+
+
 class _Part:
     """A segment and which of its rows are still there."""
 
@@ -176,23 +189,30 @@ class LexicalView:
         Args:
             terms: different ones, in the order in which their scores are added.
         """
-        weighted = self._weighted(terms)
-        found = [part.search(weighted, norms, k, allowed) for part, norms in self._parts]
+        return self.find(self.weigh(terms), k, allowed)
+
+    def find(self, asked: Asked, k: int, allowed: Allowed | None = None) -> Hits:
+        """The k best; see `search`."""
+        found = [part.search(asked.terms, norms, k, allowed) for part, norms in self._parts]
         return merged(found, k) if found else no_hits()
 
-    def _weighted(self, terms: Sequence[str]) -> list[tuple[str, float]]:
+    def weigh(self, terms: Sequence[str]) -> Asked:
+        """The terms that are looked for, each with its weight."""
         total = len(self)
         counted = [
             (term, self.base.count_with(term) + self.tail.count_with(term)) for term in terms
         ]
         there = [(term, count) for term, count in counted if count]
+        absent = len(counted) - len(there)
         if total >= _COMMON_FROM:
             rare = [(term, count) for term, count in there if count * _COMMON_SHARE <= total]
             there = rare or there
         if len(there) > _MOST_TERMS:
             rarest = sorted(there, key=lambda pair: (pair[1], pair[0]))[:_MOST_TERMS]
             there = [pair for pair in there if pair in set(rarest)]
-        return [(term, self._weight(count, total)) for term, count in there]
+        weighted = tuple((term, self._weight(count, total)) for term, count in there)
+        most = sum(weight for _, weight in weighted) + absent * self._weight(0, total)
+        return Asked(weighted, most if total else 0.0)
 
     def _weight(self, count: int, total: int) -> float:
         rarity = math.log1p((total - count + 0.5) / (count + 0.5))

@@ -33,6 +33,20 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
 
+_CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
+# English alone: a short question in another language loses nothing by it.
+_ASKING = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    a about am an and any are as at be been but by can could did do does doing for from get had has
+    have having he her here his how i if in into is it its just me my of on or our she should so
+    some such than that the their them then there these they this those to too us was we were what
+    when where which while who whom whose why will with would you your
+    """,
+    )
+)
+
 
 class Terms:
     """Makes terms of texts; remembers words, since most come again. For one thread."""
@@ -53,8 +67,14 @@ class Terms:
 
 
 def query_terms(text: str) -> list[str]:
-    """The different terms of a question, sorted."""
-    return sorted(set(Terms().of(text)))
+    """The different terms of a question, sorted; words that only ask are left out if others stay.
+
+    Documents rarely have "I" or "how", so that these would count as telling. In capitals ("IT
+    department", "WHO") they are names.
+    """
+    terms = set(Terms().of(text))
+    named = {word.lower() for word in _CAPITALS.findall(text)}
+    return sorted(terms - (_ASKING - named) or terms)
 
 
 def _terms(compound: str) -> list[str]:

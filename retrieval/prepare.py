@@ -16,6 +16,7 @@ class PreparedDocument:
     """A parsed and chunked file.
 
     Attributes:
+        parsed: without its blocks where they were cut in another process.
         token_count: of its passages together. Encoding a large text a second time as a whole would
             take as long as all of chunking.
     """
@@ -54,7 +55,11 @@ def prepare(
         UnreadableDocumentError: the bytes can't become text.
     """
     parsed = parse_file(name, data)
-    passages = tuple(chunk(parsed, count_tokens=count_tokens, settings=chunking))
+    return prepared(parsed, tuple(chunk(parsed, count_tokens=count_tokens, settings=chunking)))
+
+
+def prepared(parsed: ParsedDocument, passages: tuple[Passage, ...]) -> PreparedDocument:
+    """A file that was read and cut elsewhere."""
     return PreparedDocument(
         parsed=parsed,
         passages=passages,

@@ -219,11 +219,13 @@ class IngestProgress:
     Attributes:
         done_chunks: that have their vector.
         total_chunks: None until the file is read.
+        problem: why it waits although its turn has come, such as a full disk; None otherwise.
     """
 
     stage: IngestStage
     done_chunks: int
     total_chunks: int | None
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,8 +127,12 @@ class _Child:
     def __init__(self, model: str, threads: int) -> None:
         self._model = model
         self._channel, theirs = socket.socketpair()
-        with theirs:
-            self._process = _started(theirs, model, threads)
+        try:
+            with theirs:
+                self._process = _started(theirs, model, threads)
+        except OSError:
+            self._channel.close()
+            raise
 
     @property
     def process_id(self) -> int:

@@ -14,11 +14,12 @@ from sqlalchemy import Engine
 
 from retrieval import chunk_store, store
 from retrieval.catalog import IndexCatalog, Snapshot
+from retrieval.collection_records import check_embedder
 from retrieval.documents import Chunk, ScoredChunk
 from retrieval.embed import Embedder, Vectors
-from retrieval.errors import EmbedderError, IndexManifestError, InvalidSearchError
+from retrieval.errors import EmbedderError, IndexVanishedError, InvalidSearchError
 from retrieval.filters import Filter
-from retrieval.fusion import FusionSettings, fuse
+from retrieval.fusion import FusionSettings, Ranking, fuse
 from retrieval.index_views import Allowed, Hits, document_position, no_hits
 from retrieval.lexical_terms import query_terms
 from retrieval.records import Collection
@@ -31,6 +32,7 @@ MAX_RESULTS = 64
 MAX_QUERY_CHARACTERS = 1_000_000
 # No embedding model reads further; cutting words costs time.
 _EMBEDDED_CHARACTERS = 65_536
+_MOST_COSINE = 1.0
 
 
 class SearchMode(StrEnum):
@@ -109,10 +111,12 @@ class Searcher:
         groups: CollectionOf[str] = (),
         mode: SearchMode | str = SearchMode.HYBRID,
         rerank: bool = False,
+        known: Collection | None = None,
     ) -> list[ScoredChunk]:
         """The k chunks that fit the query best, best first; fewer only if fewer are allowed.
 
         Args:
+            known: the collection, if the caller has just read it: it isn't read again.
             filters: only chunks of files whose attributes match.
             groups: of the one who asks; files with access groups are found by these only.
 
@@ -127,17 +131,34 @@ class Searcher:
         query = query.encode("utf-8", "replace").decode()
         if rerank and self._reranker is None:
             raise InvalidSearchError("re-ranking was asked for and no re-ranker is set up")
-        with reading(self._engine) as connection:
-            collection = store.select_collection(connection, collection_id, tenant)
-            if asked is not SearchMode.LEXICAL:
-                check_embedder(collection, self._embedder)
-            snapshot = self._catalog.current(connection, collection)
+        snapshot = self._held(known, asked) or self._read(collection_id, tenant, asked)
         wanted = max(k, self._settings.rerank_candidates) if rerank else k
-        found = self._ranked(snapshot, query, wanted, asked, snapshot.allowed(filters, groups))
+        try:
+            found = self._ranked(snapshot, query, wanted, asked, snapshot.allowed(filters, groups))
+        except IndexVanishedError:
+            self._catalog.distrust(snapshot)
+            snapshot = self._read(collection_id, tenant, asked)
+            found = self._ranked(snapshot, query, wanted, asked, snapshot.allowed(filters, groups))
         chunks = self._chunks(snapshot, found[:wanted], filters, groups)
         if not chunks and found:
             self._check_exists(collection_id, tenant)
         return self._reranked(query, chunks)[:k] if rerank else chunks
+
+    def _held(self, known: Collection | None, mode: SearchMode) -> Snapshot | None:
+        if known is None:
+            return None
+        self._check(known, mode)
+        return self._catalog.held(known)
+
+    def _read(self, collection_id: str, tenant: str, mode: SearchMode) -> Snapshot:
+        with reading(self._engine) as connection:
+            collection = store.select_collection(connection, collection_id, tenant)
+            self._check(collection, mode)
+            return self._catalog.current(connection, collection)
+
+    def _check(self, collection: Collection, mode: SearchMode) -> None:
+        if mode is not SearchMode.LEXICAL:
+            check_embedder(collection, self._embedder)
 
     def _ranked(
         self,
@@ -152,11 +173,13 @@ class Searcher:
             wanted if mode is not SearchMode.HYBRID else max(4 * wanted, self._settings.candidates)
         )
         vectors = lexical = no_hits()
+        most = 0.0
         if mode is not SearchMode.LEXICAL and len(snapshot.vectors):
             vectors = snapshot.vectors.search(self._embedded(query), deep, allowed)
         if mode is not SearchMode.VECTOR:
-            lexical = snapshot.lexical.search(query_terms(query), deep, allowed)
-        return _ordered(vectors, lexical, mode, self._settings.fusion)
+            asked = snapshot.lexical.weigh(query_terms(query))
+            lexical, most = snapshot.lexical.find(asked, deep, allowed), asked.most
+        return _ordered(vectors, lexical, most, mode, self._settings.fusion)
 
     def _embedded(self, query: str) -> Vectors:
         vector = self._embedder.embed_query(query[:_EMBEDDED_CHARACTERS])
@@ -202,16 +225,6 @@ class Searcher:
             store.select_collection(connection, collection_id, tenant)
 
 
-def check_embedder(collection: Collection, embedder: Embedder) -> None:
-    """Refuses to compare vectors of two models.
-
-    Raises:
-        IndexManifestError: the collection was made with another embedder.
-    """
-    if collection.embedder != embedder.id:
-        raise IndexManifestError("embedder", embedder.id, collection.embedder)
-
-
 def shown_text(chunk: Chunk) -> str:
     """A chunk under those headings that it doesn't show itself."""
     titles = [title for title in chunk.heading_path if title not in chunk.text]
@@ -219,8 +232,9 @@ def shown_text(chunk: Chunk) -> str:
 
 
 def _ordered(
-    vectors: Hits, lexical: Hits, mode: SearchMode, fusion: FusionSettings
+    vectors: Hits, lexical: Hits, most: float, mode: SearchMode, fusion: FusionSettings
 ) -> list[_Found]:
+    """What was found, best first; `most` is the highest lexical score that could be."""
     by_vector = dict(zip(vectors.places.tolist(), vectors.scores.tolist(), strict=True))
     by_words = dict(zip(lexical.places.tolist(), lexical.scores.tolist(), strict=True))
     match mode:
@@ -229,8 +243,12 @@ def _ordered(
         case SearchMode.LEXICAL:
             ranked = list(by_words.items())
         case SearchMode.HYBRID:
-            rankings = [(vectors, fusion.vector_weight), (lexical, fusion.lexical_weight)]
-            ranked = fuse(rankings, rank_constant=fusion.rank_constant)
+            ranked = fuse(
+                [
+                    Ranking(hits=vectors, weight=fusion.vector_weight, most=_MOST_COSINE),
+                    Ranking(hits=lexical, weight=fusion.lexical_weight, most=most),
+                ]
+            )
     return [
         _Found(place, score, by_vector.get(place), by_words.get(place)) for place, score in ranked
     ]

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 
 from retrieval.errors import CollectionNotFoundError
 from retrieval.records import (
@@ -37,6 +37,19 @@ _OF_A_COLLECTION = (
     file_batch_files,
     file_batches,
     pending_embeddings,
+)
+
+_HAS_FILES_IN_PROGRESS = (
+    exists()
+    .where(
+        collection_files.c.collection_id == collections.c.id,
+        collection_files.c.status == FileStatus.IN_PROGRESS.value,
+    )
+    .label("is_busy")
+)
+# Asked for by each search: put together once, since that takes longer than running it.
+_ONE_COLLECTION = select(collections, _HAS_FILES_IN_PROGRESS).where(
+    collections.c.id == bindparam("id"), collections.c.tenant == bindparam("tenant")
 )
 
 
@@ -77,10 +90,14 @@ def select_collections(
     connection: Connection, tenant: str, now: float | None = None
 ) -> list[Collection]:
     """A tenant's collections as of now, oldest first."""
-    query = select(collections).where(collections.c.tenant == tenant)
-    rows = connection.execute(query.order_by(collections.c.serial)).all()
-    busy = _with_files_in_progress(connection)
-    return [_collection(row, now, busy=row.id in busy) for row in rows]
+    query = select(collections, _HAS_FILES_IN_PROGRESS).where(collections.c.tenant == tenant)
+    rows = connection.execute(query.order_by(collections.c.serial))
+    return [_collection(row, now, busy=row.is_busy) for row in rows]
+
+
+def has_collections(connection: Connection) -> bool:
+    """Whether there is any collection, whosesoever."""
+    return connection.execute(select(collections.c.serial).limit(1)).first() is not None
 
 
 def select_expiring(connection: Connection, now: float) -> list[Collection]:
@@ -98,13 +115,11 @@ def select_collection(
     Raises:
         CollectionNotFoundError: there is none with this id for this tenant.
     """
-    query = select(collections).where(
-        collections.c.id == collection_id, collections.c.tenant == tenant
-    )
-    row = connection.execute(query).one_or_none()
+    named = {"id": collection_id, "tenant": tenant}
+    row = connection.execute(_ONE_COLLECTION, named).one_or_none()
     if row is None:
         raise CollectionNotFoundError(collection_id)
-    return _collection(row, now, busy=_is_busy(connection, collection_id))
+    return _collection(row, now, busy=row.is_busy)
 
 
 def lock(connection: Connection, collection_id: str) -> None:
@@ -168,21 +183,6 @@ def collection_size(connection: Connection, collection_id: str) -> CollectionSiz
         chunk_count=chunk_count,
         token_count=int(token_count),
     )
-
-
-def _with_files_in_progress(connection: Connection) -> set[str]:
-    query = select(collection_files.c.collection_id).where(
-        collection_files.c.status == FileStatus.IN_PROGRESS.value
-    )
-    return set(connection.execute(query.distinct()).scalars())
-
-
-def _is_busy(connection: Connection, collection_id: str) -> bool:
-    query = select(collection_files.c.serial).where(
-        collection_files.c.collection_id == collection_id,
-        collection_files.c.status == FileStatus.IN_PROGRESS.value,
-    )
-    return connection.execute(query.limit(1)).first() is not None
 
 
 def _collection(row: Row[Any], now: float | None, *, busy: bool) -> Collection:

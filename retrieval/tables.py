@@ -127,6 +127,8 @@ documents = Table(
     Column("text", Text, nullable=False),
     Column("token_count", Integer, nullable=False),
     UniqueConstraint("collection_id", "position"),
+    # A collection's size is told without reading its texts.
+    Index("documents_by_size", "collection_id", "token_count"),
 )
 
 chunks = Table(

@@ -39,8 +39,10 @@ def pytest_configure() -> None:
     """Children must start with signals that work, also in a run under `nohup` or in the background.
 
     An ignored signal is inherited by a program that is started; a handler, even one that does
-    nothing, is not.
+    nothing, is not. And what a child compiles it keeps: else each start of the engine takes twice
+    as long.
     """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)

@@ -1,5 +1,6 @@
 """A real gateway on a real socket, in a thread of the test process."""
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import structlog
 import uvicorn
 
 from app.main import create_app
@@ -29,6 +31,8 @@ def gateway_settings(home: Path, engine_url: str, **engine: object) -> Settings:
 @contextmanager
 def running_gateway(settings: Settings) -> Iterator[str]:
     """The base URL of a gateway that has met its engine, if there is one."""
+    # What `print` would find at the time may be the output of a command that a test looks at.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stdout))
     config = uvicorn.Config(
         create_app(settings), host="127.0.0.1", port=0, log_config=None, access_log=False
     )

@@ -11,6 +11,7 @@ import httpx
 from app.commands.attribute_values import filter_of
 from app.commands.gateway import (
     GatewayAnswerError,
+    Told,
     checked,
     error_message,
     gateway,
@@ -22,8 +23,8 @@ _TIERS = (("gpu", "GPU"), ("ram", "RAM"), ("ssd", "SSD"), ("redis", "Redis"))
 
 
 @click.command()
-@click.argument("collection")
-@click.argument("question")
+@click.argument("collection", type=Told())
+@click.argument("question", type=Told())
 @click.option(
     "--mode",
     type=click.Choice(["auto", "rag", "cag", "hybrid"]),

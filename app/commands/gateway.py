@@ -25,6 +25,18 @@ class GatewayAnswerError(click.ClickException):
     exit_code = 2
 
 
+class Told(click.ParamType[str]):
+    """Text that says something."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what is blank, as a shell's unset variable leaves it."""
+        if not value.strip():
+            self.fail("it is empty", param, ctx)
+        return value
+
+
 class NoGatewayError(GatewayAnswerError):
     """No gateway answers."""
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from app.commands.attribute_values import attributes_of
 from app.commands.document_files import check_names, find_files
-from app.commands.gateway import gateway, gateway_options
+from app.commands.gateway import Told, gateway, gateway_options
 from app.commands.ingest_work import (
     Labels,
     Outcome,
@@ -22,12 +22,13 @@ from app.commands.ingest_work import (
     sync_files,
     take_out_others,
 )
+from cache.report_numbers import plural
 
 _WORDS = {"added": "ingested ", "replaced": "replaced ", "unchanged": "unchanged"}
 
 
 @click.command()
-@click.argument("collection")
+@click.argument("collection", type=Told())
 @click.argument("paths", nargs=-1, required=True)
 @click.option(
     "--attribute",
@@ -113,6 +114,7 @@ class _Bar:
             disable=quiet or not self._console.is_terminal,
         )
         self._task = self._progress.add_task("ingesting", total=files, passages="")
+        self._told: set[str] = set()
 
     def __enter__(self) -> "_Bar":
         self._progress.start()
@@ -126,6 +128,12 @@ class _Bar:
         passages = "" if total_chunks is None else f"{done_chunks} of {total_chunks} passages"
         self._progress.update(self._task, description=name[-40:], passages=passages)
 
+    def waits(self, name: str, problem: str) -> None:
+        """A file has to wait for something; each reason is told once."""
+        if problem not in self._told and not self._quiet:
+            self._console.print(Text(f"  {_shown(name)} and those behind it wait: {problem}"))
+        self._told.add(problem)
+
     def ended(self, outcome: Outcome) -> None:
         """A file is done."""
         self._progress.advance(self._task)
@@ -135,13 +143,18 @@ class _Bar:
 
 def _line(outcome: Outcome) -> str:
     if outcome.has_failed:
-        return f"  failed     {outcome.file.path}: {outcome.problem}"
+        return f"  failed     {_shown(outcome.file.path)}"  # the reason stands in the table
     passages = "" if outcome.what == "unchanged" and not outcome.chunks else _passages(outcome)
-    return f"  {_WORDS[outcome.what]}  {outcome.file.path}{passages}"
+    return f"  {_WORDS[outcome.what]}  {_shown(outcome.file.path)}{passages}"
 
 
 def _passages(outcome: Outcome) -> str:
-    return f" ({outcome.chunks} passages)"
+    return f" ({plural(outcome.chunks or 0, 'passage')})"
+
+
+def _shown(name: object) -> str:
+    """A name as it can stand in a terminal: it may hold line feeds and escape sequences."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name))
 
 
 def _print_json(collection: str, outcomes: list[Outcome], tally: Tally | None) -> None:
@@ -164,18 +177,20 @@ def _print_text(collection: str, outcomes: list[Outcome], tally: Tally | None) -
     tail = f", {len(failed)} failed" if failed else ""
     click.echo(f"{collection}: {_summary(outcomes, tally)}{tail}")
     if failed:
-        width = max(len(str(outcome.file.path)) for outcome in failed)
-        for outcome in failed:
-            click.echo(f"  {str(outcome.file.path).ljust(width)}  {outcome.problem}")
+        names = [_shown(outcome.file.path) for outcome in failed]
+        width = max(len(name) for name in names)
+        for name, outcome in zip(names, failed, strict=True):
+            click.echo(f"  {name.ljust(width)}  {outcome.problem}")
 
 
 def _summary(outcomes: list[Outcome], tally: Tally | None) -> str:
     done = [outcome for outcome in outcomes if not outcome.has_failed]
     if tally is None:
         chunks = sum(outcome.chunks or 0 for outcome in done)
-        return f"{len(done)} documents in {chunks} passages"
+        return f"{plural(len(done), 'document')} in {plural(chunks, 'passage')}"
     counts = Counter(outcome.what for outcome in done)
     parts = [f"{counts[what]} {what}" for what in ("added", "replaced", "unchanged")]
     parts.append(f"{len(tally.removed)} removed")
-    passages = f"{tally.embedded_chunks} passages embedded, {tally.reused_chunks} known before"
+    embedded = plural(tally.embedded_chunks, "passage")
+    passages = f"{embedded} embedded, {tally.reused_chunks} known before"
     return f"{', '.join(parts)}; {passages}"

@@ -14,6 +14,7 @@ from app.commands.gateway import GatewayAnswerError, NoGatewayError, checked
 
 _FIRST_LOOK_S = 0.02
 _LONGEST_LOOK_S = 0.5
+_REMOVED = "it was removed from the collection meanwhile"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,7 @@ class Watcher(Protocol):
     """Is told how far the work has come."""
 
     def working(self, name: str, done_chunks: int, total_chunks: int | None) -> None: ...
+    def waits(self, name: str, problem: str) -> None: ...
     def ended(self, outcome: Outcome) -> None: ...
 
 
@@ -166,14 +168,19 @@ def _waited(
         while held["status"] == "in_progress":
             progress = held["foreword"]["progress"] or {}
             watcher.working(file.name, progress.get("done_chunks", 0), progress.get("total_chunks"))
+            if problem := progress.get("problem"):
+                watcher.waits(file.name, problem)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
             url = f"/v1/vector_stores/{held['vector_store_id']}/files/{held['id']}"
-            held = checked(client.get(url)).json()
+            answer = client.get(url)
+            if answer.status_code == httpx.codes.NOT_FOUND:
+                return Outcome(file=file, what="failed", problem=_REMOVED, file_id=held["id"])
+            held = checked(answer).json()
     except GatewayAnswerError as error:
         return _failed(file, error)
     if held["status"] != "completed":
-        told = held["last_error"] or {"message": "it was cancelled or removed meanwhile"}
+        told = held["last_error"] or {"message": "it was cancelled meanwhile"}
         return Outcome(file=file, what="failed", problem=told["message"], file_id=held["id"])
     what = "unchanged" if added["foreword"]["unchanged"] else "added"
     chunks = held["foreword"]["chunks"]

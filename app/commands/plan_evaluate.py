@@ -1,9 +1,10 @@
 """`foreword plan --evaluate COLLECTION`: the collection's own questions, asked in each mode."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import click
 import httpx
@@ -16,7 +17,8 @@ from app.commands.plan_questions import QuestionLine, read_questions
 from app.modes.scoring import exact_match, judged, token_f1
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Score = Callable[[httpx.Client, QuestionLine, str], float]
+Score = Callable[[httpx.Client, QuestionLine, str], float | None]
+"""0 to 1; None where a judge said neither yes nor no."""
 
 _OPTIONS = (
     click.option("--evaluate", metavar="COLLECTION", help="ask its questions in each mode"),
@@ -32,7 +34,9 @@ _OPTIONS = (
         show_default=True,
     ),
     click.option(
-        "--judge", metavar="TEMPLATE", help="a template whose answer is yes or no, instead"
+        "--judge",
+        metavar="TEMPLATE",
+        help="a template whose answer is yes or no, instead: judge, or one of your own",
     ),
     click.option(
         "--mode",
@@ -72,18 +76,27 @@ def evaluated(options: dict[str, Any], *, output: str, url: str | None, home: Pa
             mode: _ask_all(client, collection, mode, questions, score, options["max_tokens"])
             for mode in dict.fromkeys(options["modes"])
         }
-        scores = {mode: found for mode, found in asked.items() if isinstance(found, list)}
+        given = {mode: found for mode, found in asked.items() if isinstance(found, list)}
         skipped = {mode: found for mode, found in asked.items() if isinstance(found, str)}
-        if not scores:
+        if not given:
             raise GatewayAnswerError("; ".join(skipped.values()))
+        scores = _known_in_all(given, options["judge"])
         body = {
             "metric": "judge" if options["judge"] else options["metric"],
             "revision": revision,
             "model": plan["model"],
             "scores": scores,
         }
-        stored = checked(client.put(f"/foreword/plan/quality/{collection}", json=body)).json()
-    result = {"schema_version": 1, "collection": collection, "skipped": skipped, **stored}
+        path = f"/foreword/plan/quality/{quote(collection, safe='')}"
+        stored = checked(client.put(path, json=body)).json()
+    unknown = len(questions) - len(next(iter(scores.values())))
+    result = {
+        "schema_version": 1,
+        "collection": collection,
+        "skipped": skipped,
+        "unknown": unknown,
+        **stored,
+    }
     return json.dumps(result, indent=2) if output == "json" else _text(result)
 
 
@@ -100,12 +113,12 @@ def _ask_all(
     questions: Sequence[QuestionLine],
     score: Score,
     max_tokens: int,
-) -> list[float] | str:
+) -> list[float | None] | str:
     """One score a question; why, where the collection can't be asked in this mode at all."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"asking with {mode}", total=len(questions))
-        scores = []
+        scores: list[float | None] = []
         for number, line in enumerate(questions):
             answer = _answer(client, collection, mode, line.question, max_tokens)
             if answer.is_client_error and number == 0:
@@ -143,7 +156,7 @@ def _metric(name: str) -> Score:
 def _judge(template: str) -> Score:
     """Scores by what a template says of question, answer and the right answers."""
 
-    def score(client: httpx.Client, line: QuestionLine, answer: str) -> float:
+    def score(client: httpx.Client, line: QuestionLine, answer: str) -> float | None:
         body = {
             "model": "default",
             "messages": [{"role": "user", "content": line.question}],
@@ -155,22 +168,36 @@ def _judge(template: str) -> Score:
             },
         }
         said = checked(client.post("/v1/chat/completions", json=body)).json()
-        words = said["choices"][0]["message"]["content"] or ""
-        verdict = judged(words)
-        if verdict is None:
-            raise GatewayAnswerError(
-                f"the judge {template!r} said {words[:60]!r} where yes or no was asked for; make "
-                "its template ask for one word"
-            )
-        return verdict
+        return judged(said["choices"][0]["message"]["content"] or "")
 
     return score
+
+
+def _known_in_all(
+    given: Mapping[str, Sequence[float | None]], judge: str | None
+) -> dict[str, list[float]]:
+    """The scores of the questions that have one in every mode.
+
+    Raises:
+        GatewayAnswerError: there is no such question.
+    """
+    rows = [row for row in zip(*given.values(), strict=True) if None not in row]
+    if not rows:
+        raise GatewayAnswerError(
+            f"the judge {judge!r} never said yes or no in all modes; make its template ask for one "
+            "word, or let a larger model judge"
+        )
+    columns = zip(*rows, strict=True)
+    known = [[score for score in column if score is not None] for column in columns]
+    return dict(zip(given, known, strict=True))
 
 
 def _text(result: dict[str, Any]) -> str:
     scores = result["scores"]
     lines = [f"{result['collection']}: {scores['questions']} questions, {scores['metric']}"]
     lines += [f"  {mode:<6}  {mean:.3f}" for mode, mean in scores["mean"].items()]
+    if result["unknown"]:
+        lines.append(f"  {result['unknown']} questions left out: the judge said neither yes nor no")
     lines += [f"  {mode:<6}  not asked: {why}" for mode, why in result["skipped"].items()]
     lines += [
         f"  {there} after {here}: {'passes' if each['passes'] else 'blocked'}: {each['note']}"

@@ -10,14 +10,14 @@ from urllib.parse import quote
 import click
 import httpx
 
-from app.commands.gateway import checked, gateway, gateway_options
+from app.commands.gateway import Told, checked, gateway, gateway_options
 
 _LOOK_S = 0.25
 _STEPS = 1000
 
 
 @click.command()
-@click.argument("collection")
+@click.argument("collection", type=Told())
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
 @gateway_options
 def warm(collection: str, output: str, url: str | None, home: Path) -> None:

@@ -13,8 +13,8 @@ from app.corpora.values import CorpusPrefix, CorpusState
 from app.corpora.warming import Warming
 from retrieval import Collection
 
-_BYTES_A_CHARACTER = 2
-"""The documents and the passages that cite them."""
+_BYTES_A_CHARACTER = 8
+"""The documents, and the passages that cite them with the words that answers are compared with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +130,9 @@ class Entry:
         if before is None:
             return 0
         left = 0
-        if self.held:
+        if self.stands is not None:
             left = before.tokens - shared_tokens(before.prefix.token_ids, made.prefix.token_ids)
+        if self.held:
             self.state = CorpusState.STALE
             self.problem = "its documents changed"
         self.held, self.resident_tokens, self.proved_at, self.stands = False, None, None, None

@@ -187,8 +187,8 @@ class Keeper:
         )
         for entry in self._shelf:
             keep = entry.collection.id in kept
-            if entry.kept and not keep and entry.held and entry.serving is not None:
-                self._shelf.left_over_tokens += entry.serving.tokens
+            if entry.kept and not keep:
+                self._shelf.leave(entry)
             entry.kept = keep
             if not keep and entry.state in _AT_REST and not entry.asked:
                 entry.state = CorpusState.COLD
@@ -196,10 +196,8 @@ class Keeper:
 
     def _let_go(self, view: ReplicaView) -> None:
         """Lift the base when too much stands above it that nobody wants."""
-        if not self._shelf.left_over_tokens:
-            return
         self._warmer.standing = self._warmer.standing.left(
-            self._shelf.left_over_tokens, pool_tokens=view.info.pool_tokens
+            self._shelf.left_over_tokens, pool_tokens=view.info.pool_tokens, at=time.time()
         )
         self._shelf.left_over_tokens = 0
 
@@ -232,7 +230,8 @@ class Keeper:
             return False
         if entry.running and not entry.held and entry.aside is None and not asked:
             return False  # a request is computing it: that is its warming
-        return asked or ((entry.kept or entry.aside is not None) and entry.backoff.allows(now))
+        swaps = entry.aside is not None and self._is_wanted(entry)
+        return asked or ((entry.kept or swaps) and entry.backoff.allows(now))
 
 
 def _is_usable(made: Made) -> bool:

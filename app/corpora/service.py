@@ -9,6 +9,7 @@ import sqlalchemy as sa
 import structlog
 
 from app.accounting import RequestAccounting
+from app.corpora.budget import Demand
 from app.corpora.entry import Entry, Made
 from app.corpora.fit import misfit
 from app.corpora.keeper import Keeper
@@ -81,15 +82,26 @@ class Corpora:
             self._keeper.wake()
         return made.prefix
 
-    def begun(self, collection_id: str) -> None:
-        """A request that is shown the corpus was sent to the engine."""
+    def left(self, collection_id: str) -> None:
+        """Its questions are answered in another mode from now on: its claim to a place ends.
+
+        Otherwise it would be warmed after each change for as long as its demand is remembered.
+        """
         entry = self._shelf.entries.get(collection_id)
+        if entry is not None:
+            entry.demand = Demand(half_life_s=self._settings.half_life_s)
+
+    def begun(self, collection_id: str | None) -> None:
+        """A request was sent to the engine, shown the corpus of this collection or of none."""
+        self._warmer.running += 1
+        entry = self._shelf.entries.get(collection_id or "")
         if entry is not None:
             entry.running += 1
 
-    def ended(self, collection_id: str) -> None:
+    def ended(self, collection_id: str | None) -> None:
         """It has ended, however it did."""
-        entry = self._shelf.entries.get(collection_id)
+        self._warmer.running -= 1
+        entry = self._shelf.entries.get(collection_id or "")
         if entry is not None and entry.running:
             entry.running -= 1
 

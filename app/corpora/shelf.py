@@ -10,6 +10,7 @@ import anyio
 from app.accounting import RequestAccounting
 from app.corpora.budget import Demand
 from app.corpora.entry import Entry, Made, Setup
+from app.corpora.fit import misfit
 from app.corpora.reading import read_content
 from app.corpora.rendering import build_prefix
 from app.corpora.residency import PrefixWatch
@@ -67,9 +68,14 @@ class Shelf:
     def forget(self, entry: Entry) -> None:
         """Its collection is gone, or it is not needed for long."""
         self.entries.pop(entry.collection.id, None)
-        if entry.held and entry.serving is not None:
-            self.left_over_tokens += entry.serving.tokens
+        self.leave(entry)
         entry.end_wait()
+
+    def leave(self, entry: Entry) -> None:
+        """What stands for it in the engine's memory is wanted no more; counted once."""
+        if entry.stands is not None and entry.serving is not None:
+            self.left_over_tokens += entry.serving.tokens
+        entry.stands = None
 
     async def reread(self, entry: Entry) -> Collection | None:
         """The collection as it is now; None if it is gone, or its time is over."""
@@ -112,6 +118,7 @@ class Shelf:
             if total <= self._settings.memory_mb * _MEGABYTE:
                 return
             total -= _memory(entry)
+            self.leave(entry)
             entry.serving = entry.aside = entry.aside_since = None
             entry.held, entry.kept, entry.state = False, False, CorpusState.COLD
 
@@ -139,6 +146,9 @@ class Shelf:
             model=setup.model,
             multiple=setup.multiple,
         )
+        if misfit(prefix, view.info, reserve_tokens=self._settings.reserve_tokens) is None:
+            for source in content.sources:
+                _ = source.words  # found here, not by the event loop for the first answer
         watch = PrefixWatch(token_ids=prefix.token_ids)
         return Made(content=content, prefix=prefix, setup=setup, watch=watch)
 

@@ -6,49 +6,56 @@ and nothing takes that back. So requests have a base, and corpora stand a little
 much KV stands there that no corpus wants any more, the base is lifted above all of it.
 
 Priority is also the order of the engine's queue, and who is ahead by more than
-`--priority-scheduling-preemption-threshold` (10) pushes running requests out: corpora never are.
+`--priority-scheduling-preemption-threshold` (10) pushes running requests out where memory is short:
+corpora never are, not even those of a lifted base over requests that were sent before.
 """
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _ABOVE = 1
-_MOST_ABOVE = 9
-_LIFT = 20
+_MOST_ABOVE = 4
+_LIFT = 5
+# Requests that were sent before a lift have ended by the next one.
+_LIFT_EVERY_S = 60.0
 # Beyond this share of the pool, KV that stands too high for what it is worth is let go.
 _MOST_LEFT_OVER = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The base, and the tokens above it that nobody wants.
+    """The base, and the tokens above it that nobody wants; `lifted_at` is when it was lifted.
 
-    The base of a gateway that was started later is higher, so that it needn't be written down.
+    It begins at the seconds since 1970 and grows more slowly than they do, so that of a gateway
+    that is started later is higher and needn't be written down.
     """
 
     base: int
     left_over_tokens: int = 0
+    lifted_at: float | None = None
 
     def of_corpus(self, priority: int) -> int:
         """The priority of a corpus' requests, by that of its collection."""
         return self.base + max(_ABOVE, min(_ABOVE + priority, _MOST_ABOVE))
 
-    def left(self, tokens: int, *, pool_tokens: int | None) -> "Standing":
-        """After a corpus' tokens are wanted no more."""
+    def left(self, tokens: int, *, pool_tokens: int | None, at: float) -> "Standing":
+        """After a corpus' tokens are wanted no more, at a time in seconds since 1970."""
         total = self.left_over_tokens + tokens
-        if pool_tokens is not None and total <= _MOST_LEFT_OVER * pool_tokens:
-            return Standing(base=self.base, left_over_tokens=total)
-        return Standing(base=max(self.base + _LIFT, _minutes()))
+        few = pool_tokens is not None and total <= _MOST_LEFT_OVER * pool_tokens
+        soon = self.lifted_at is not None and at - self.lifted_at < _LIFT_EVERY_S
+        if total == 0 or few or soon:
+            return replace(self, left_over_tokens=total)
+        return Standing(base=self.base + _LIFT, lifted_at=at)
 
     def emptied(self) -> "Standing":
         """The engine's memory was emptied, what was left over with it."""
-        return Standing(base=self.base)
+        return replace(self, left_over_tokens=0)
 
 
 def first_standing() -> Standing:
     """That of a gateway that starts now."""
-    return Standing(base=_minutes())
+    return Standing(base=int(time.time()))
 
 
 def knows_priorities(settings: Mapping[str, object]) -> bool:
@@ -64,7 +71,3 @@ def keeps_by_priority(settings: Mapping[str, object]) -> bool:
     """Whether an engine's memory goes by priority too."""
     policy = settings.get("radix_eviction_policy")
     return knows_priorities(settings) and policy == "priority"
-
-
-def _minutes() -> int:
-    return int(time.time() // 60)

@@ -37,7 +37,7 @@ class WarmTotals:
 
 
 class Warmer:
-    """Warms corpora, and counts what that took."""
+    """Warms corpora, and counts what that took; `running` are users' requests under way."""
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class Warmer:
         salts: Salts,
     ) -> None:
         self.totals = WarmTotals()
+        self.running = 0
         self.standing: Standing = first_standing()
         self._settings = settings
         self._shelf = shelf
@@ -70,7 +71,8 @@ class Warmer:
     async def warm(self, entry: Entry, view: ReplicaView) -> None:
         """Warm the newest that was made of a collection, and serve it once it is resident."""
         made, salt = entry.latest, self.salt(entry)
-        assert made is not None
+        if made is None:
+            return  # dropped for others since it was chosen: it is made again when it is next used
         chunk = self._shelf.chunk_tokens(view)
 
         def wanted() -> bool:
@@ -90,6 +92,7 @@ class Warmer:
             multiple=made.setup.multiple,
             priority=self.priority(entry, view),
             wanted=wanted,
+            busy=lambda: self.running > 0,
             learned=learned,
         )
         try:

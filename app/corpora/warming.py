@@ -16,9 +16,10 @@ import anyio
 from app.engine import EngineClient
 from app.probes import ask
 
-# The engine's other requests get their turn: a piece's time is followed by this share of it.
-_PAUSE = 0.1
-_LONGEST_PAUSE_S = 1.0
+# The engine's other requests get their turn: a piece's time is followed by this share of it, and by
+# as long again where some are under way, since warmings go first in the engine's queue.
+_PAUSE, _BUSY_PAUSE = 0.1, 1.0
+_LONGEST_PAUSE_S, _LONGEST_BUSY_PAUSE_S = 1.0, 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class Warming:
         multiple: of which a piece is, in tokens: a page, or a chunk of the tiers.
         priority: of the requests in the engine; None where it knows none.
         wanted: asked between the pieces; a warming that nobody wants any more ends.
+        busy: whether users' requests are under way.
         learned: told of each prefix that the engine now holds, in tokens.
         done_tokens: the progress.
     """
@@ -64,6 +66,7 @@ class Warming:
     multiple: int
     priority: int | None
     wanted: Callable[[], bool]
+    busy: Callable[[], bool]
     learned: Callable[[int], None]
     done_tokens: int = 0
     _computed: int | None = 0
@@ -87,8 +90,7 @@ class Warming:
             self.done_tokens = goal
             self.learned(goal)
             if not held and goal < total:
-                spent = time.monotonic() - began
-                await anyio.sleep(min(_PAUSE * spent, _LONGEST_PAUSE_S))
+                await anyio.sleep(self._pause_s(time.monotonic() - began))
         if cached is not None and cached < total:
             cached = await self._ask(total)
         return Warmed(
@@ -98,6 +100,11 @@ class Warming:
             loaded_tokens=self._loaded,
             seconds=time.monotonic() - started,
         )
+
+    def _pause_s(self, spent_s: float) -> float:
+        if self.busy():
+            return min(_BUSY_PAUSE * spent_s, _LONGEST_BUSY_PAUSE_S)
+        return min(_PAUSE * spent_s, _LONGEST_PAUSE_S)
 
     def _goal(self, step: int) -> int:
         """Where the next piece ends."""

@@ -96,7 +96,7 @@ def choose(
     note = _gate_note(verdicts, moved.standing.mode, here, costs)
     return Decision(
         mode=moved.standing.mode,
-        reason=f"{moved.reason} ({note})" if note else moved.reason,
+        reason=f"{moved.reason}; {note}" if note else moved.reason,
         costs=costs,
         question_tokens=question.tokens,
         counted=True,

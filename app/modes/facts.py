@@ -24,6 +24,7 @@ from app.tier_policy import RAM, TierPolicy
 from cache.break_even import BreakEven
 from cache.load_cost import LoadCost
 from cache.tier_status import TierStatus
+from prompts import PromptError
 from retrieval import Collection, Collections, Document, RetrievalError
 
 
@@ -74,6 +75,8 @@ class ModeFacts:
         self._tiers = tiers
         self._limits = limits or CoreLimits()
         self._counted: dict[str, _Counted] = {}
+        self._ram_look: TierStatus | None = None
+        self._into_ram_then = 0.0
         self._log = structlog.get_logger()
 
     def is_counted(self, collection: Collection) -> bool:
@@ -107,7 +110,7 @@ class ModeFacts:
             and not counted.tokens,
         )
 
-    def tier_costs(self) -> TierCosts:
+    def tier_costs(self, engine: EngineLearning) -> TierCosts:
         """What loads cost by the tier server's own count: from RAM, and from the fastest tier below
         it that is on."""
         if self._tiers is None:
@@ -118,12 +121,24 @@ class ModeFacts:
         return TierCosts(
             ram=_cost(found.get(RAM)),
             below=min(below, key=lambda cost: cost.s_per_token, default=None),
-            ram_tokens=_ram_tokens(status),
+            ram_tokens=self._ram_tokens(status, engine),
         )
 
     def into_ram_tokens(self, engine: EngineLearning) -> float:
         """All that came into the tiers' RAM since the start, by requests and by warmings."""
         return engine.into_ram_tokens + self._corpora.totals.computed_tokens
+
+    def _ram_tokens(self, status: TierStatus | None, engine: EngineLearning) -> float | None:
+        """What the tiers' RAM holds: what it held at the last look, and what came since."""
+        into = self.into_ram_tokens(engine)
+        if status is not self._ram_look:
+            self._ram_look, self._into_ram_then = status, into
+        if status is None or not status.chunk_bytes:
+            return None
+        tokens_a_byte = status.chunk_tokens / status.chunk_bytes
+        held = status.ram.used_bytes * tokens_a_byte + into - self._into_ram_then
+        capacity = status.ram.capacity_bytes * tokens_a_byte
+        return min(held, capacity) if capacity else held
 
     def _load(
         self, corpus: PrefixFacts | None, learning: CollectionLearning, engine: EngineLearning
@@ -131,7 +146,7 @@ class ModeFacts:
         """A load of what the tiers have of a corpus; None where none was measured."""
         since = learning.whole_at_tokens
         return engine.loads.cost(
-            self.tier_costs(),
+            self.tier_costs(engine),
             tokens=corpus.tiered_tokens or corpus.tokens if corpus is not None else 0,
             newer_tokens=0.0 if since is None else self.into_ram_tokens(engine) - since,
         )
@@ -142,7 +157,7 @@ class ModeFacts:
         try:
             corpus = await anyio.to_thread.run_sync(load)
             status = await self._corpora.status_of(collection)
-        except (GatewayError, RetrievalError) as error:
+        except (GatewayError, PromptError, RetrievalError) as error:
             self._counted[collection.id] = _Counted(
                 revision=collection.revision,
                 tokens={},
@@ -167,6 +182,10 @@ class ModeFacts:
         learning.core = counted.core.ids
         if before is not None and before.revision != counted.revision and before.tokens:
             learning.changed_share.add(counted.changed_share or 0.0)
+
+    def left_whole(self, collection: Collection) -> None:
+        """The collection isn't shown whole any more."""
+        self._corpora.left(collection.id)
 
     def forget(self, collection_id: str) -> None:
         """The collection is gone."""
@@ -263,13 +282,6 @@ def _cost(found: BreakEven | None) -> LoadCost | None:
         loads=found.loads,
         tokens=found.loaded_tokens,
     )
-
-
-def _ram_tokens(status: TierStatus | None) -> float | None:
-    """What the tiers' RAM holds now."""
-    if status is None or not status.chunk_bytes:
-        return None
-    return status.ram.used_bytes / status.chunk_bytes * status.chunk_tokens
 
 
 def _ratio(status: CorpusStatus, measured_tokens: int) -> float:

@@ -6,6 +6,8 @@ Pure: the caller's clock (seconds since the epoch), no I/O. Not thread-safe.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from heapq import nlargest
+from operator import itemgetter
 
 from app.modes.costs import RagFacts, Traffic
 from app.modes.loads import LoadLearner, TierCosts
@@ -235,8 +237,8 @@ class CollectionLearning:
         for document, tokens in found.items():
             self.found[document] = self.found.get(document, 0.0) + tokens
         if len(self.found) > MOST_DOCUMENTS:
-            least = min(self.found, key=lambda document: self.found[document])
-            del self.found[least]
+            most = nlargest(MOST_DOCUMENTS, self.found.items(), key=itemgetter(1))
+            self.found = dict(most)
 
 
 _RATES = ("asked", "changed", "inserted", "lost")

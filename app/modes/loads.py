@@ -76,6 +76,4 @@ def _times(cost: LoadCost | None, factors: Recent) -> LoadCost | None:
     if cost is None:
         return None
     factor = factors.value(1.0)
-    return replace(
-        cost, latency_s=cost.latency_s * factor, s_per_token=cost.s_per_token * factor
-    )
+    return replace(cost, latency_s=cost.latency_s * factor, s_per_token=cost.s_per_token * factor)

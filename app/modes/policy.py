@@ -137,7 +137,7 @@ class ModePolicy:
         if answered.others is not None:
             self._running -= 1
         at = self._clock()
-        self.engine.learn(answered, at, tiers=self.facts.tier_costs())
+        self.engine.learn(answered, at, tiers=self.facts.tier_costs(self.engine))
         learning = self._learned.get(answered.collection_id or "")
         if learning is not None and answered.collection_id is not None:
             learning.learn(answered, at)
@@ -269,6 +269,7 @@ class ModePolicy:
         deployment = self.facts.deployment(collection, learning, self.engine)
         decision = ruled(question, deployment)
         if decision is None:
+            before = learning.standing.mode
             decision = choose(
                 learning,
                 self.engine,
@@ -278,6 +279,8 @@ class ModePolicy:
                 rules=self.rules.switch,
                 at=at,
             )
+            if before is Mode.CAG and learning.standing.mode is not Mode.CAG:
+                self.facts.left_whole(collection)
             decision = self._not_waiting(collection, decision)
         else:
             costs = priced(learning, self.engine, question, deployment, at=at)

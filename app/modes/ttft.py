@@ -25,8 +25,9 @@ _SAMPLES_A_BUCKET = 8
 _REFIT_PART = 8
 # Beyond this relative error a request was disturbed (queued, a pause of the machine): its pull
 # on the fit stays that of one at this error.
-_HUBER = 0.15
+_HUBER = 0.1
 _ROUNDS = 8
+_SHORTEST_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +113,7 @@ class TtftLearner:
 
 
 def fit(samples: Iterable[Sample], prior: TtftModel) -> TtftModel:
-    """The model with the least relative errors, none of them counted beyond Huber's bound.
+    """The model with the least errors of the logarithm, none counted beyond Huber's bound.
 
     Where the samples can't tell coefficients apart, the prior does.
     """
@@ -121,14 +122,19 @@ def fit(samples: Iterable[Sample], prior: TtftModel) -> TtftModel:
     if not kept:
         return prior
     seconds = np.array([sample.seconds for sample in kept])
-    rows = np.array([_features(sample) for sample in kept]) / seconds[:, None]
+    features = np.array([_features(sample) for sample in kept])
     alone = np.array([1 / (1 + sample.others) for sample in kept])
     scale = np.maximum(start, np.array(_FIRST_GUESS) * 1e-3)
-    weights, found = alone, start
+    weights, about = alone, seconds
+    found, goals = start, np.ones(len(kept))
     for _ in range(_ROUNDS):
-        found = _solve(rows, weights, start, scale)
-        errors = np.abs(rows @ found - 1)
-        weights = alone * np.minimum(1.0, _HUBER / np.maximum(errors, 1e-12))
+        found = _solve(features / about[:, None], goals, weights, start, scale)
+        # From here on relative to what is expected, not to what came: among requests of one size
+        # the quickest would weigh most, and all would be expected too soon.
+        about = np.maximum(features @ found, _SHORTEST_S)
+        errors = np.log(seconds / about)
+        goals = 1 + errors
+        weights = alone * np.minimum(1.0, _HUBER / np.maximum(np.abs(errors), 1e-12))
     fixed, token, pair, cached = (float(value) for value in found)
     return TtftModel(fixed_s=fixed, per_token_s=token, per_pair_s=pair, per_cached_s=cached)
 
@@ -138,14 +144,14 @@ def _features(sample: Sample) -> tuple[float, float, float, float]:
     return 1.0, float(sample.computed), pairs, float(sample.cached)
 
 
-def _solve(rows: Vector, weights: Vector, prior: Vector, scale: Vector) -> Vector:
+def _solve(rows: Vector, goals: Vector, weights: Vector, prior: Vector, scale: Vector) -> Vector:
     """Least squares with the prior beside the samples, no coefficient below 0.
 
     Four unknowns: those that come out negative are set to 0, the rest solved again.
     """
     scaled = rows * scale
     gram = scaled.T @ (scaled * weights[:, None]) + _PRIOR_WEIGHT * np.eye(len(prior))
-    goal = scaled.T @ weights + _PRIOR_WEIGHT * prior / scale
+    goal = scaled.T @ (weights * goals) + _PRIOR_WEIGHT * prior / scale
     free = np.ones(len(prior), dtype=bool)
     answer = np.zeros(len(prior))
     while free.any():

@@ -8,6 +8,7 @@ import anyio
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from app.context import check_not_empty
 from app.corpora import CorpusStatus
 from app.services import LOCAL_TENANT, Services, services_of
 from retrieval import Collection
@@ -25,7 +26,7 @@ async def all_of_them(request: Request) -> dict[str, Any]:
     return {"object": "list", "data": data}
 
 
-@router.get("/{name}")
+@router.get("/{name:path}")
 async def one(request: Request, name: str) -> dict[str, Any]:
     """One collection, by id or name; its tokens are counted now if they never were."""
     services = services_of(request)
@@ -33,11 +34,12 @@ async def one(request: Request, name: str) -> dict[str, Any]:
     return _described(services, collection, await services.corpora.status_of(collection))
 
 
-@router.post("/{name}/warm")
+@router.post("/{name:path}/warm")
 async def warm(request: Request, name: str) -> JSONResponse:
     """Begin to warm a collection; the answer comes at once, and says how far it is."""
     services = services_of(request)
     collection = await _resolved(services, name)
+    await check_not_empty(services, collection)
     await services.corpora.begin_warm(collection)
     status = services.corpora.status(collection.id)
     return JSONResponse(_described(services, collection, status), 202)

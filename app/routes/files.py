@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 
 from app.errors import InvalidRequestError, RefusedFieldError, UnsupportedMediaTypeError
-from app.paging import ListQuery, cut_page, list_object
+from app.paging import ListQuery, list_object, page_query
 from app.services import LOCAL_TENANT, services_of
 from retrieval import StoredFile
 
@@ -51,11 +51,14 @@ async def upload(request: Request) -> dict[str, Any]:
 async def files(request: Request, query: Annotated[FilesQuery, Query()]) -> dict[str, Any]:
     """The files, newest first unless asked otherwise."""
     services = services_of(request)
-    load = partial(services.collections.list_files, tenant=LOCAL_TENANT)
-    stored = await anyio.to_thread.run_sync(load)
-    chosen = [file for file in stored if query.purpose in (None, file.purpose)]
-    page, has_more = cut_page(chosen, query, id_of=lambda file: file.id)
-    return list_object([file_object(file) for file in page], has_more=has_more)
+    load = partial(
+        services.collections.page_of_files,
+        page_query(query),
+        tenant=LOCAL_TENANT,
+        purpose=query.purpose,
+    )
+    page = await anyio.to_thread.run_sync(load)
+    return list_object([file_object(file) for file in page.items], has_more=page.has_more)
 
 
 @router.get("/{file_id}")

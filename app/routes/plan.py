@@ -67,7 +67,7 @@ async def plan(
     return JSONResponse(live_json(live) | {"modes": [_row_json(services, row) for row in rows]})
 
 
-@router.put("/foreword/plan/quality/{collection}")
+@router.put("/foreword/plan/quality/{collection:path}")
 async def put_quality(request: Request, collection: str) -> JSONResponse:
     """Keep an evaluation: from now on `auto` heeds it."""
     services = services_of(request)

@@ -41,7 +41,7 @@ class SyncOptions(BaseModel):
     keep: list[str] = []
 
 
-@router.post("/{name}/sync")
+@router.post("/{name:path}/sync")
 async def sync(request: Request, name: str) -> dict[str, Any]:
     """Add new files, replace changed ones, leave the rest; each in one transaction."""
     collections = services_of(request).collections

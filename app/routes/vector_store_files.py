@@ -4,14 +4,13 @@ A call that adds files returns when it is durable that they are to be taken in; 
 embedding come afterwards.
 """
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import anyio
 from fastapi import APIRouter, Query, Request
 
-from app.paging import ListQuery, cut_page, list_object
+from app.paging import ListQuery, list_object, page_query
 from app.routes.bodies import parse_body
 from app.services import LOCAL_TENANT, Services, services_of
 from app.vector_stores.bodies import (
@@ -56,8 +55,7 @@ async def files(
 ) -> dict[str, Any]:
     """A collection's files, newest first unless asked otherwise; failed ones too."""
     services = services_of(request)
-    load = partial(services.collections.list_collection_files, store_id, tenant=LOCAL_TENANT)
-    return await _listed(services, load, query)
+    return await _listed(services, store_id, query)
 
 
 @router.get("/files/{file_id}")
@@ -150,17 +148,22 @@ async def batch_files(
 ) -> dict[str, Any]:
     """The files of a batch, newest first unless asked otherwise."""
     services = services_of(request)
-    load = partial(services.collections.list_batch_files, store_id, batch_id, tenant=LOCAL_TENANT)
-    return await _listed(services, load, query)
+    return await _listed(services, store_id, query, batch_id=batch_id)
 
 
 async def _listed(
-    services: Services, load: Callable[[], Sequence[CollectionFile]], query: HeldQuery
+    services: Services, store_id: str, query: HeldQuery, *, batch_id: str | None = None
 ) -> dict[str, Any]:
-    held = await anyio.to_thread.run_sync(load)
-    chosen = [file for file in held if query.filter in (None, file.status.value)]
-    page, has_more = cut_page(chosen, query, id_of=lambda file: file.file_id)
-    return list_object([_object(services, file) for file in page], has_more=has_more)
+    load = partial(
+        services.collections.page_of_collection_files,
+        store_id,
+        page_query(query),
+        tenant=LOCAL_TENANT,
+        batch_id=batch_id,
+        status=FileStatus(query.filter) if query.filter else None,
+    )
+    page = await anyio.to_thread.run_sync(load)
+    return list_object([_object(services, file) for file in page.items], has_more=page.has_more)
 
 
 def _object(

@@ -17,7 +17,7 @@ from app.vector_stores.bodies import (
     check_search,
 )
 from app.vector_stores.objects import best_of, search_page, store_object
-from retrieval import Collection, Collections, ScoredChunk
+from retrieval import Collection, Collections, RetrievalError, ScoredChunk
 from retrieval.filters import parse_filter
 
 router = APIRouter(prefix="/v1/vector_stores")
@@ -39,8 +39,6 @@ async def create(request: Request) -> dict[str, Any]:
     options = body.foreword
 
     def make() -> dict[str, Any]:
-        for file_id in body.file_ids:
-            collections.get_file(file_id, tenant=LOCAL_TENANT)
         made = collections.create(
             body.name or "",
             tenant=LOCAL_TENANT,
@@ -49,8 +47,12 @@ async def create(request: Request) -> dict[str, Any]:
             mode=options.mode.value if options.mode else None,
             priority=options.priority or 0,
         )
-        if body.file_ids:
-            collections.enqueue_files(made.id, body.file_ids, tenant=LOCAL_TENANT)
+        try:
+            if body.file_ids:
+                collections.enqueue_files(made.id, body.file_ids, tenant=LOCAL_TENANT)
+        except RetrievalError:  # a file isn't there: an error leaves nothing behind
+            collections.delete(made.id, tenant=LOCAL_TENANT)
+            raise
         return _described(collections, collections.get(made.id, tenant=LOCAL_TENANT))
 
     return await anyio.to_thread.run_sync(make)

@@ -196,7 +196,11 @@ def engine_threads(cores: int) -> int:
 
 
 def _isolated(base: Mapping[str, str], *, home: HomePaths, scratch: Path) -> dict[str, str]:
-    """No path of the gateway's Python leads into the engine's, and temporary files are ours."""
-    foreign = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+    """No path of the gateway's Python leads into the engine's, and temporary files are ours.
+
+    The engine's environment is made without compiled files: the first start writes those it needs,
+    whatever the user wants elsewhere, because without them each start takes twice as long.
+    """
+    foreign = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE"}
     env = {name: value for name, value in base.items() if name not in foreign}
     return env | {STACK_VARIABLE: home.identity, "TMPDIR": str(scratch)}

@@ -79,10 +79,10 @@ def _make_venv(plan: EnvironmentPlan, *, say: Say) -> None:
 
 
 def _find_donor(plan: EnvironmentPlan) -> Path | None:
+    """The newest: what the engine compiled in it, from any donor before, comes along."""
     wanted = (lock_digest(plan.files.lock), python_tag())
-    for marker in sorted(
-        plan.engines.glob("*/complete.json"), key=lambda path: path.stat().st_mtime
-    ):
+    markers = plan.engines.glob("*/complete.json")
+    for marker in sorted(markers, key=lambda path: path.stat().st_mtime, reverse=True):
         facts = json.loads(marker.read_bytes())
         if (facts["lock"], facts["python"]) == wanted:
             return marker.parent

@@ -44,6 +44,8 @@ class Service:
         ready_within_s: after so long without it the start has failed.
         usually: how long a start takes, for a person ("40 to 60 s").
         essential: whether the stack is of no use without it.
+        beside: whether its process may start while the service before it still does, because it
+            waits for that one itself.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Service:
     log: Path
     restart: RestartPolicy
     essential: bool = True
+    beside: bool = False
 
 
 class Keeper:
@@ -66,6 +69,7 @@ class Keeper:
         self._process: LeashedProcess | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
+        self._began = 0.0
         self.state = State.IDLE
         self.restarts = 0
         self.failure: StackError | None = None
@@ -87,11 +91,32 @@ class Keeper:
         Raises:
             ProcessStartError: it ended or stayed unready; nothing is left of it.
         """
+        self.launch()
+        self.await_ready()
+
+    def launch(self) -> None:
+        """The first half of ``start``: the process runs, and nobody has waited for it.
+
+        Raises:
+            ProcessStartError: it could not be started.
+        """
         self._stopping.clear()
         self.failure = None
         logs.begin(self.service.log)
         try:
-            self._bring_up()
+            self._spawn()
+        except BaseException:  # Ctrl-C included: no process may stay behind
+            self._kill_and_wait()
+            raise
+
+    def await_ready(self) -> None:
+        """The second half of ``start``.
+
+        Raises:
+            ProcessStartError: it ended or stayed unready; nothing is left of it.
+        """
+        try:
+            self._wait_until_ready()
         except BaseException:  # Ctrl-C included: no process may stay behind
             self._kill_and_wait()
             raise
@@ -118,21 +143,19 @@ class Keeper:
         if self._process is not None:
             self._process.kill()
 
-    def _bring_up(self) -> None:
-        """One start: returns once the process is ready."""
+    def _spawn(self) -> None:
         self._enter(State.STARTING)
-        began = time.monotonic()
+        self._began = time.monotonic()
         try:
             with logs.open_for_append(self.service.log) as output:
                 self._process = LeashedProcess.start(self.service.spec, output=output)
         except OSError as exc:  # no such program, no log folder, no memory for a process
             raise self._start_error(str(exc)) from exc
         self._on_change()
-        self._wait_until_ready(self._process, began)
-        self._enter(State.READY)
-        self._say(f"{self.service.name}: ready after {time.monotonic() - began:.0f} s")
 
-    def _wait_until_ready(self, process: LeashedProcess, began: float) -> None:
+    def _wait_until_ready(self) -> None:
+        process, began = self._process, self._began
+        assert process is not None
         remind_at = began + REMIND_EVERY_S
         while True:
             is_ready = self.service.ready()
@@ -142,7 +165,7 @@ class Keeper:
             if code is not None:
                 raise self._start_error(f"it {describe_exit(code)} after {waited_s:.0f} s")
             if is_ready:
-                return
+                break
             if waited_s > self.service.ready_within_s:
                 raise self._start_error(f"it was not ready within {waited_s:.0f} s")
             if time.monotonic() > remind_at:
@@ -150,6 +173,8 @@ class Keeper:
                 remind_at += REMIND_EVERY_S
             if self._stopping.wait(POLL_S):
                 raise self._start_error("it was stopped while starting")
+        self._enter(State.READY)
+        self._say(f"{self.service.name}: ready after {time.monotonic() - began:.0f} s")
 
     def _keep(self) -> None:
         """The thread: waits for the process to end, and starts it again."""
@@ -191,7 +216,8 @@ class Keeper:
             row += 1
             self.restarts += 1
             try:
-                self._bring_up()
+                self._spawn()
+                self._wait_until_ready()
                 return row
             except ProcessStartError as exc:
                 self._kill_and_wait()

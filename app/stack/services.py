@@ -216,10 +216,12 @@ def _engine(parts: StackParts, python: Path, model: Model) -> Service:
         env,
         ready=lambda: engine_is_ready(parts.engine_url),
         ready_within_s=7200.0 if from_hub else 600.0,
-        usually="a minute, and the model's download" if from_hub else "40 to 90 s",
+        usually="a minute, and the model's download" if from_hub else "15 to 60 s",
         # SGLang looks for open requests every 5 s, and then ends its processes.
         stop_grace_s=20.0,
         orphans=ORPHAN_PREFIXES,
+        # The guard waits for the tier, when the model is loaded; the tier is up by then.
+        beside=True,
     )
 
 
@@ -261,6 +263,7 @@ def _service(
     usually: str,
     stop_grace_s: float,
     essential: bool = True,
+    beside: bool = False,
     shared_memory: tuple[str, ...] = (),
     orphans: tuple[str, ...] = (),
 ) -> Service:
@@ -281,4 +284,5 @@ def _service(
         log=parts.home.log(name),
         restart=parts.settings.restart,
         essential=essential,
+        beside=beside,
     )

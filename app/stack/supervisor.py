@@ -23,15 +23,20 @@ class Supervisor:
         }
 
     def start(self) -> None:
-        """Starts all, each when the one before is ready.
+        """Starts all, each when the one before is ready, or beside it where it may.
 
         Raises:
-            ProcessStartError: one did not; those before it are stopped again.
+            ProcessStartError: one did not; the others are stopped again.
         """
+        launched: list[Keeper] = []
         try:
             for name, keeper in self.keepers.items():
+                if not keeper.service.beside:
+                    _await_ready(launched)
                 self._say(f"{name}: starting (usually takes {keeper.service.usually})")
-                keeper.start()
+                keeper.launch()
+                launched.append(keeper)
+            _await_ready(launched)
         except BaseException:  # Ctrl-C included
             self.stop()
             raise
@@ -67,3 +72,9 @@ class Supervisor:
     def _on_change(self) -> None:
         self._tell()
         self._changed.set()
+
+
+def _await_ready(launched: list[Keeper]) -> None:
+    """Until all of them are; the list is empty afterwards."""
+    while launched:
+        launched.pop(0).await_ready()

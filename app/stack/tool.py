@@ -67,12 +67,14 @@ def run_tool(
 def tool_environment(base: Mapping[str, str]) -> dict[str, str]:
     """The user's environment without what would lead a Python tool to another installation.
 
+    What a tool compiles it may keep: an environment of the stack's own is no place of the user's.
     pip's own configuration (``PIP_…``, files) stays, but for the options that move the target.
     """
     moved = {
         "PIP_PREFIX",
         "PIP_TARGET",
         "PIP_USER",
+        "PYTHONDONTWRITEBYTECODE",
         "PYTHONHOME",
         "PYTHONPATH",
         "PYTHONSTARTUP",

@@ -117,7 +117,8 @@ def up(
         raise click.UsageError(
             "--redis is a tier, and --kv-serde is of tiers: leave --no-tiers away."
         )
-    if engine_url is not None and (redis or model != DEFAULT_MODEL):
+    own = redis or model != DEFAULT_MODEL or pool_tokens != EngineOptions().pool_tokens
+    if engine_url is not None and own:
         raise click.UsageError("--engine-url brings its own model and tiers: leave those options.")
     settings = StackSettings(
         home=home,

@@ -190,4 +190,5 @@ def _progress(progress: IngestProgress) -> dict[str, Any]:
         "stage": progress.stage.value,
         "done_chunks": progress.done_chunks,
         "total_chunks": progress.total_chunks,
+        "problem": progress.problem,
     }

@@ -76,6 +76,7 @@ class SimulatorConfig:
         capacity_tokens: the KV pool (`--max-total-tokens`).
         context_tokens: the window (`--context-length`).
         eos_every_tokens: an answer ends by itself after so many tokens on average; None: never.
+        opening: what every answer begins with.
         labels: the custom labels that are counted (`--tokenizer-metrics-allowed-custom-labels`).
         cache_report: whether usage tells cached tokens (`--enable-cache-report`).
     """
@@ -92,6 +93,7 @@ class SimulatorConfig:
     cache_report: bool = True
     labels: tuple[str, ...] = ()
     eos_every_tokens: int | None = None
+    opening: str = ""
     clock: ClockConfig = field(default_factory=ClockConfig)
     tier: TierConfig | None = None
     events: EventsConfig | None = None

@@ -87,7 +87,10 @@ class SimulatedEngine:
             EventPublisher(config.events, page_size=config.page_size) if config.events else None
         )
         self._language = Language(
-            words=model.words(), eos=model.eos, eos_every_tokens=config.eos_every_tokens
+            words=model.words(),
+            eos=model.eos,
+            eos_every_tokens=config.eos_every_tokens,
+            opening=tuple(model.encode(config.opening, add_special_tokens=False)),
         )
         self._answers: dict[str, Answer] = {}
         self._wake = anyio.Event()

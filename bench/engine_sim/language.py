@@ -18,11 +18,13 @@ class Language:
         words: token ids whose texts stand by themselves.
         eos: the token that ends an answer; None if the tokenizer has none.
         eos_every_tokens: on average; None: an answer never ends by itself.
+        opening: tokens that every answer begins with.
     """
 
     words: tuple[int, ...]
     eos: int | None
     eos_every_tokens: int | None
+    opening: tuple[int, ...] = ()
 
 
 class Speaker:
@@ -30,10 +32,13 @@ class Speaker:
 
     def __init__(self, language: Language, prompt: Sequence[int]) -> None:
         self._language = language
+        self._opening = iter(language.opening)
         self._state = blake2b(array("I", prompt).tobytes(), digest_size=8)
 
     def next(self, *, may_stop: bool) -> int:
         """The next token; `may_stop` False keeps the end-of-turn token back."""
+        for token in self._opening:
+            return token
         number = int.from_bytes(self._state.digest(), "little")
         language = self._language
         every = language.eos_every_tokens

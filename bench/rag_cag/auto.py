@@ -1,6 +1,6 @@
-"""`auto` against fixed modes over one list of events, each way before a stack of its own.
+"""`auto` against fixed modes over one list of events.
 
-What is summed are prefill seconds: the tokens that the engine computed for questions and for
+What is summed are prefill seconds: the tokens that the engine computed for questions, and those of
 warmings, at the engine's speed. Search, loads and what every request waits for are left out.
 """
 
@@ -13,7 +13,7 @@ from bench.rag_cag.client import Gateway
 from bench.rag_cag.stacks import Stack
 from bench.rag_cag.workload import Event, Site
 
-RAG, CAG, AUTO = "rag", "cag", "auto"
+RAG, CAG, AUTO, BEST = "rag", "cag", "auto", "best"
 _TOO_LARGE = "too_large"
 
 Modes = Mapping[str, str]
@@ -21,22 +21,20 @@ Modes = Mapping[str, str]
 
 
 class Run:
-    """One way of answering, from an empty stack on.
+    """One way of answering, with collections of its own, named after it."""
 
-    Args:
-        tokens_per_s: the engine's prefill speed.
-    """
-
-    def __init__(self, stack: Stack, sites: Sequence[Site], *, tokens_per_s: float) -> None:
+    def __init__(self, stack: Stack, sites: Sequence[Site], *, name: str) -> None:
         self._stack = stack
         self._sites = {site.name: site for site in sites}
+        self._name = name
         self._gateway = Gateway(stack.url)
-        self._tokens_per_s = tokens_per_s
         self._stores: dict[str, str] = {}
         self._files: dict[tuple[str, str], str] = {}
 
     def close(self) -> None:
-        """End its connections."""
+        """Remove the collections, and end the connections."""
+        for store in self._stores.values():
+            self._gateway.remove_collection(store)
         self._gateway.close()
 
     def fill(self) -> dict[str, bool]:
@@ -44,11 +42,11 @@ class Run:
         fits = {}
         for site in self._sites.values():
             documents = site.texts().all()
-            store = self._gateway.add_collection(site.name, documents)
+            store = self._gateway.add_collection(f"{site.name} ({self._name})", documents)
             self._stores[site.name] = store
-            files = self._gateway.files(store)
             self._files |= {
-                (site.name, name): file for name, file in zip(documents, files, strict=True)
+                (site.name, name): file
+                for name, file in zip(documents, self._gateway.files(store), strict=True)
             }
             fits[site.name] = self._gateway.corpus(store)["state"] != _TOO_LARGE
         return fits
@@ -65,27 +63,23 @@ class Run:
                     yield {"event": number, **self._ask(event, modes[event.site])}
 
     def warmed_tokens(self) -> float:
-        """Tokens that warmings computed, beside the questions."""
-        return self._count(self._stack.url, "foreword_corpus_warm_computed_tokens")
+        """Tokens that warmings computed since the gateway's start."""
+        return _count(self._stack.url, "foreword_corpus_warm_computed_tokens")
 
     def engine_computed(self) -> float:
-        """All tokens that the engine computed, by its own count."""
-        prompt = self._count(self._stack.engine_url, "sglang:prompt_tokens_total")
-        return prompt - self._count(self._stack.engine_url, "sglang:cached_tokens_total")
+        """All tokens that the engine computed since its start, by its own count."""
+        prompt = _count(self._stack.engine_url, "sglang:prompt_tokens_total")
+        return prompt - _count(self._stack.engine_url, "sglang:cached_tokens_total")
 
     def _ask(self, event: Event, mode: str) -> dict[str, Any]:
         asked = self._gateway.ask(self._stores[event.site], event.text, mode=mode)
         return {
             "collection": event.site,
-            "asked_for": mode,
             "mode": asked.mode,
             "prompt_tokens": asked.prompt_tokens,
             "computed_tokens": asked.computed_tokens,
-            "loaded_tokens": asked.loaded_tokens,
-            "prefill_s": asked.computed_tokens / self._tokens_per_s,
-            "ttft_s": asked.ttft_s,
-            "predicted_s": asked.predicted_s,
-            "reason": asked.reason,
+            "ttft_s": round(asked.ttft_s, 4),
+            "predicted_s": asked.predicted_s and round(asked.predicted_s, 4),
         }
 
     def _change(self, event: Event) -> None:
@@ -94,37 +88,29 @@ class Run:
         file = self._gateway.add_document(store, event.name, event.text)
         self._files[event.site, event.name] = file
 
-    def _count(self, url: str, name: str) -> float:
-        text = httpx.get(f"{url}/metrics", timeout=30, trust_env=False).raise_for_status().text
-        return sum(
-            float(line.rsplit(" ", 1)[1])
-            for line in text.splitlines()
-            if line.startswith((name + "{", name + " "))
-        )
-
 
 def run(
     stack: Stack,
     sites: Sequence[Site],
     happened: Sequence[Event],
     *,
+    name: str,
     modes: Callable[[Mapping[str, bool]], Modes],
-    tokens_per_s: float,
-    seen: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """All events before one stack; the sums. `modes` is told which collections fit."""
-    one = Run(stack, sites, tokens_per_s=tokens_per_s)
+    """All events in one way; `modes` is told which collections fit.
+
+    `engine_tokens` has what the engine computed for the others' requests too.
+    """
+    one = Run(stack, sites, name=name)
     try:
-        fits = one.fill()
-        asked_for = modes(fits)
-        begun = one.engine_computed()
-        for record in one.records(happened, asked_for):
-            seen(record)
+        asked_for = modes(one.fill())
+        engine_before, warmed_before = one.engine_computed(), one.warmed_tokens()
+        records = list(one.records(happened, asked_for))
         return {
-            "modes": dict(asked_for),
-            "fits": fits,
-            "warmed_s": one.warmed_tokens() / tokens_per_s,
-            "engine_s": (one.engine_computed() - begun) / tokens_per_s,
+            "asked_for": dict(asked_for),
+            "warmed_tokens": one.warmed_tokens() - warmed_before,
+            "engine_tokens": one.engine_computed() - engine_before,
+            "records": records,
         }
     finally:
         one.close()
@@ -137,3 +123,12 @@ def always(mode: str) -> Callable[[Mapping[str, bool]], Modes]:
         return {name: mode if fit or mode != CAG else RAG for name, fit in fits.items()}
 
     return of
+
+
+def _count(url: str, name: str) -> float:
+    text = httpx.get(f"{url}/metrics", timeout=30, trust_env=False).raise_for_status().text
+    return sum(
+        float(line.rsplit(" ", 1)[1])
+        for line in text.splitlines()
+        if line.startswith((name + "{", name + " "))
+    )

@@ -25,6 +25,7 @@ class Asked:
 
     Attributes:
         ttft_s: from sending the request to the first of its text, by the client's clock.
+        gateway_s: the same by the gateway's clock, from when it got the request.
         predicted_s: of that, by the policy, from before the request was sent to the engine.
         costs: of every mode, by the policy.
         by_tier: tokens re-used from each tier; None where that wasn't told.
@@ -33,6 +34,7 @@ class Asked:
     mode: str
     reason: str
     ttft_s: float
+    gateway_s: float | None
     predicted_s: float | None
     costs: Mapping[str, JSONObject]
     prompt_tokens: int
@@ -199,6 +201,7 @@ def _asked(block: JSONObject, ttft_s: float) -> Asked:
         mode=block["mode"],
         reason=block["mode_reason"],
         ttft_s=ttft_s,
+        gateway_s=block["ttft_s"],
         predicted_s=block["predicted_ttft_s"],
         costs=block["mode_costs"],
         prompt_tokens=block["prompt_tokens"],

@@ -6,14 +6,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
-from bench.errors import StackStartError
+from bench.errors import GatewayAnswerError, StackStartError
 
 _START_S = 400.0
 _STOP_S = 60.0
@@ -33,6 +33,18 @@ class Stack:
         while not httpx.post(f"{self.engine_url}/flush_cache", trust_env=False).is_success:
             time.sleep(0.1)
 
+    def prefill_tokens_per_s(self) -> float:
+        """As the gateway measured it.
+
+        Raises:
+            GatewayAnswerError: it computed too little to know.
+        """
+        told = httpx.get(f"{self.url}/foreword/plan", timeout=30, trust_env=False).json()
+        speed = told["engine"]["prefill_tokens_per_s"]
+        if speed is None:
+            raise GatewayAnswerError(self.url, "it has not measured the engine's speed")
+        return float(speed)
+
     def clear_ram(self) -> None:
         """Drop what lies in the tiers' RAM."""
         assert self.tier_url is not None
@@ -41,6 +53,8 @@ class Stack:
 
     def let_stores_end(self) -> None:
         """Wait until nothing more is written below RAM."""
+        if self.tier_url is None:
+            return
         before, still = self._stored(), 0
         while still < _STILL:
             time.sleep(0.1)
@@ -60,6 +74,7 @@ class UpOptions:
     cache: Path
     pool_tokens: int
     model: str | None = None
+    tiers: bool = True
     ram_gb: float = 1.0
     ssd_gb: float = 4.0
     env: Mapping[str, str] | None = None
@@ -77,7 +92,7 @@ def running_up(options: UpOptions, folder: Path) -> Iterator[Stack]:
         str(Path(sys.executable).with_name("foreword")), "up", "--cpu", "--port", "0",
         "--home", str(home), "--cache", str(options.cache.resolve()),
         "--pool-tokens", str(options.pool_tokens),
-        "--ram-gb", str(options.ram_gb), "--ssd-gb", str(options.ssd_gb),
+        *(_tiers(options) if options.tiers else ["--no-tiers"]),
         *(["--model", options.model] if options.model else []),
     ]  # fmt: skip
     with _child(command, folder, "stack", _environment(options.env)) as process:
@@ -114,6 +129,10 @@ def running_simulated(
             yield stack
 
 
+def _tiers(options: UpOptions) -> list[str]:
+    return ["--ram-gb", str(options.ram_gb), "--ssd-gb", str(options.ssd_gb)]
+
+
 def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
     """None of the caller's own settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FOREWORD_")}
@@ -141,7 +160,7 @@ def _is_ready(url: str) -> bool:
     return False
 
 
-def _wait(look, process: "subprocess.Popen[str]", what: str, log: Path) -> None:  # type: ignore[no-untyped-def]
+def _wait(look: Callable[[], bool], process: "subprocess.Popen[str]", what: str, log: Path) -> None:
     deadline = time.monotonic() + _START_S
     while not look():
         if process.poll() is not None or time.monotonic() > deadline:

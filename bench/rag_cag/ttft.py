@@ -1,17 +1,17 @@
 """The time to the first token by mode, beside what the policy predicted for it.
 
-Each round asks once in every arm, each round beginning with another arm:
+Each round asks once in every arm, each round beginning with another of the three kinds:
 
 - `rag`: passages are found and computed;
 - `cag warm`: the engine holds the corpus;
-- `cag cold`: a corpus of the same size that nobody ever asked;
-- `cag from RAM`, `cag from SSD`: the engine was emptied, the tiers have it.
+- `cag cold`: a corpus of the same size that nobody ever asked; then `cag from RAM` and
+  `cag from SSD`: the same corpus once more, after the engine was emptied, and its RAM too.
 
-Rounds at the beginning are only for the policy to learn from.
+Rounds at the beginning, and some questions before them, are only for the policy to learn from.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,24 +22,34 @@ from bench.rag_cag.texts import Texts
 # The gateway's look at what RAM holds comes every 5 s, a flush' event at once.
 _LOOK_S, _EVENT_S = 6.0, 0.1
 
-ARMS = ("rag", "cag warm", "cag cold", "cag from RAM", "cag from SSD")
+Measured = Iterator[tuple[str, Asked]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TtftOptions:
-    """How often, and how large: characters are about 4.5 to a token."""
+    """How often, and how large.
 
-    rounds: int = 7
-    learning_rounds: int = 3
+    Attributes:
+        first_questions: asked by retrieval before all rounds.
+        learning_rounds: before those that count.
+    """
+
+    rounds: int = 9
+    learning_rounds: int = 4
+    first_questions: int = 16
     documents: int = 12
     characters: int = 1_400
 
 
 def measure(stack: Stack, options: TtftOptions) -> Iterator[dict[str, Any]]:
-    """A record for each question of the measured rounds, and of the learning ones (`round` < 0)."""
+    """A record for each question; those of learning rounds have a `round` below 0.
+
+    Raises:
+        GatewayAnswerError: the gateway refuses.
+    """
     gateway = Gateway(stack.url)
     try:
-        yield from _Ttft(stack, gateway, options).rounds()
+        yield from _Ttft(stack, gateway, options).records()
     finally:
         gateway.close()
 
@@ -53,65 +63,47 @@ class _Ttft:
         self._store = gateway.add_collection("static", self._texts.all())
         self._asked = 0
 
-    def rounds(self) -> Iterator[dict[str, Any]]:
-        arms: Mapping[str, Callable[[], Asked]] = {
-            "rag": self._rag,
-            "cag warm": self._warm,
-            "cag cold": self._cold,
-            "cag from RAM": self._from_ram,
-            "cag from SSD": self._from_ssd,
-        }
-        names = [name for name in ARMS if self._stack.tier_url or "from" not in name]
+    def records(self) -> Iterator[dict[str, Any]]:
+        for _ in range(self._options.first_questions):
+            self._ask(self._store, "rag")
+        kinds: list[Callable[[], Measured]] = [self._rag, self._warm, self._others]
         for number in range(-self._options.learning_rounds, self._options.rounds):
-            turn = number % len(names)
-            for arm in (*names[turn:], *names[:turn]):
-                asked = arms[arm]()
-                yield {
-                    "round": number,
-                    "arm": arm,
-                    **asdict(asked),
-                    "computed_tokens": asked.computed_tokens,
-                    "loaded_tokens": asked.loaded_tokens,
-                }
+            turn = number % len(kinds)
+            for kind in (*kinds[turn:], *kinds[:turn]):
+                for arm, asked in kind():
+                    more = {"computed_tokens": asked.computed_tokens}
+                    more["loaded_tokens"] = asked.loaded_tokens
+                    yield {"round": number, "arm": arm, **asdict(asked), **more}
 
-    def _rag(self) -> Asked:
+    def _rag(self) -> Measured:
         self._gateway.wait_until_calm()
-        return self._ask(self._store, "rag")
+        yield "rag", self._ask(self._store, "rag")
 
-    def _warm(self) -> Asked:
-        self._make_warm()
-        return self._ask(self._store, "cag")
+    def _warm(self) -> Measured:
+        self._gateway.warm(self._store)
+        self._gateway.wait_until_calm()
+        yield "cag warm", self._ask(self._store, "cag")
 
-    def _cold(self) -> Asked:
-        name = f"cold {self._asked}"
+    def _others(self) -> Measured:
+        name = f"another {self._asked}"
         store = self._gateway.add_collection(name, self._of(name).all())
         self._gateway.corpus(store)  # so that counting its tokens is no part of the answer
         self._gateway.wait_until_calm()
-        try:
-            return self._ask(store, "cag")
-        finally:
-            self._gateway.wait_until_calm()
-            self._gateway.remove_collection(store)
+        yield "cag cold", self._ask(store, "cag")
+        if self._stack.tier_url is not None:
+            self._empty_engine()
+            yield "cag from RAM", self._ask(store, "cag")
+            self._stack.clear_ram()
+            time.sleep(_LOOK_S)
+            self._empty_engine()
+            yield "cag from SSD", self._ask(store, "cag")
+        self._gateway.remove_collection(store)
 
-    def _from_ram(self) -> Asked:
-        self._make_warm()
-        self._stack.let_stores_end()
-        self._stack.flush_engine()
-        time.sleep(_EVENT_S)
-        return self._ask(self._store, "cag")
-
-    def _from_ssd(self) -> Asked:
-        self._make_warm()
-        self._stack.let_stores_end()
-        self._stack.clear_ram()
-        time.sleep(_LOOK_S)
-        self._stack.flush_engine()
-        time.sleep(_EVENT_S)
-        return self._ask(self._store, "cag")
-
-    def _make_warm(self) -> None:
-        self._gateway.warm(self._store)
+    def _empty_engine(self) -> None:
         self._gateway.wait_until_calm()
+        self._stack.let_stores_end()
+        self._stack.flush_engine()
+        time.sleep(_EVENT_S)
 
     def _ask(self, store: str, mode: str) -> Asked:
         self._asked += 1

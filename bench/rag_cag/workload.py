@@ -58,9 +58,7 @@ def mixed(scale: float = 1.0) -> tuple[Site, ...]:
     return (
         Site(name="static small", documents=documents(8), characters=1000, asked=0.28),
         Site(name="static large", documents=documents(40), characters=1250, asked=0.36),
-        Site(
-            name="changing", documents=documents(20), characters=1250, asked=0.12, changed=0.6
-        ),
+        Site(name="changing", documents=documents(20), characters=1250, asked=0.12, changed=0.6),
         Site(name="rarely asked", documents=documents(40), characters=1250, asked=0.005),
         Site(name="too large", documents=documents(100), characters=1250, asked=0.235),
     )

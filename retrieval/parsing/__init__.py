@@ -22,9 +22,11 @@ from retrieval.parsing.pdf import pdf_layout
 from retrieval.parsing.plain import decode_text, plain_layout
 from retrieval.parsing.process import DocumentParser
 from retrieval.parsing.tables import table_layout
+from retrieval.parsing.wire import Cutting
 
 __all__ = [
     "MAX_TEXT_CHARS",
+    "Cutting",
     "DocumentParser",
     "Format",
     "Language",

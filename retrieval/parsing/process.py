@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from retrieval.documents import ParsedDocument
+from retrieval.documents import ParsedDocument, Passage
 from retrieval.errors import ParserUnavailableError, ParsingLimitError, UnreadableDocumentError
 from retrieval.parsing import wire
 from retrieval.parsing.limits import ParsingLimits
@@ -31,10 +31,17 @@ _BROKE = wire.Failed(
 
 
 class DocumentParser:
-    """Reads files in a child process, one at a time. Threads may share it; close it after use."""
+    """Reads files in a child process, one at a time. Threads may share it; close it after use.
 
-    def __init__(self, limits: ParsingLimits | None = None) -> None:
+    Args:
+        cutting: how `read_file` cuts passages.
+    """
+
+    def __init__(
+        self, limits: ParsingLimits | None = None, *, cutting: wire.Cutting | None = None
+    ) -> None:
         self._limits = limits or ParsingLimits()
+        self._cutting = cutting
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._is_closed = False
@@ -50,11 +57,31 @@ class DocumentParser:
             ParserUnavailableError: no process can be started, or the parser is closed.
         """
         data = source.read_bytes() if isinstance(source, Path) else source
+        return self._read(name, data, None).document
+
+    def read_file(self, name: str, data: bytes) -> tuple[ParsedDocument, tuple[Passage, ...]]:
+        """The text of a file, without its blocks, and its passages; see `retrieval.chunking`.
+
+        Cutting may take as long again as reading.
+
+        Raises:
+            UnreadableDocumentError, ParsingLimitError: as `parse_file`.
+            ParserUnavailableError: there is no tokenizer to measure passages by, either.
+        """
+        assert self._cutting is not None, "set when the parser was made"
+        parsed = self._read(name, data, self._cutting)
+        return parsed.document, parsed.passages
+
+    def _read(self, name: str, data: bytes, cutting: wire.Cutting | None) -> wire.Parsed:
         with self._lock:
-            reply = self._reply(name, data)
+            reply = self._reply(name, data, cutting)
         match reply:
-            case wire.Parsed(document=document):
-                return document
+            case wire.Parsed():
+                return reply
+            case wire.NoTokenizer(why=why):
+                raise ParserUnavailableError(why)
+            case wire.Read():
+                raise AssertionError("a reply comes after it")
             case wire.Failed(why=why):
                 raise UnreadableDocumentError(name, why)
             case wire.TooMuch(limit=limit, value=value, unit=unit):
@@ -71,7 +98,7 @@ class DocumentParser:
         with self._lock:
             self._end_child()
 
-    def _reply(self, name: str, data: bytes) -> wire.Reply:
+    def _reply(self, name: str, data: bytes, cutting: wire.Cutting | None) -> wire.Reply:
         """What a process says to a file.
 
         A process that has read other files before gives way to a new one if it dies: what broke
@@ -82,7 +109,7 @@ class DocumentParser:
         for _ in range(2):
             child = self._ready_child()
             try:
-                return self._asked(child, name, data)
+                return self._asked(child, wire.Job(name, len(data), cutting), data)
             except _ChildDiedError as exc:
                 if self._is_closed:
                     raise ParserUnavailableError("it was closed") from exc
@@ -90,9 +117,9 @@ class DocumentParser:
                     break
         return _BROKE
 
-    def _asked(self, child: "_Child", name: str, data: bytes) -> wire.Reply:
+    def _asked(self, child: "_Child", job: wire.Job, data: bytes) -> wire.Reply:
         try:
-            reply = child.ask(name, data)
+            reply = child.ask(job, data)
         except TimeoutError:
             self._end_child()
             return wire.TooMuch(limit="time", value=round(self._limits.max_seconds), unit="seconds")
@@ -144,7 +171,7 @@ class _Child:
                 f"its process ended with exit status {self._process.returncode}"
             ) from exc
 
-    def ask(self, name: str, data: bytes) -> wire.Reply:
+    def ask(self, job: wire.Job, data: bytes) -> wire.Reply:
         """Hands a file over and waits for the reply.
 
         Raises:
@@ -153,8 +180,14 @@ class _Child:
         """
         self.files += 1
         deadline = time.monotonic() + self._max_seconds
-        self._send(wire.encoded(wire.Job(name=name, size_bytes=len(data))), deadline)
+        self._send(wire.encoded(job), deadline)
         self._send(data, deadline)
+        reply = self._replied(deadline)
+        if isinstance(reply, wire.Read):
+            reply = self._replied(time.monotonic() + self._max_seconds)
+        return reply
+
+    def _replied(self, deadline: float) -> wire.Reply:
         message = self._received(deadline)
         try:
             return msgspec.json.decode(message, type=wire.Reply)
@@ -206,7 +239,12 @@ def _started(theirs: socket.socket, limits: ParsingLimits) -> subprocess.Popen[b
             str(limits.max_memory_bytes),
             str(limits.max_seconds),
         ],
-        env={"PYTHONPATH": str(_PACKAGE_ROOT), "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1"},
+        env={
+            "PYTHONPATH": str(_PACKAGE_ROOT),
+            "PYTHONUTF8": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=[theirs.fileno()],

@@ -1,7 +1,8 @@
 """What passes between the gateway and the process that reads files.
 
 A message is a length (4 bytes, big-endian) and that much JSON; a job is followed by the file's
-bytes. The process says `Ready` once, then gives one reply to each job.
+bytes. The process says `Ready` once, then gives one reply to each job, with `Read` before it if
+passages are asked for.
 """
 
 import socket
@@ -9,7 +10,7 @@ import struct
 
 import msgspec
 
-from retrieval.documents import ParsedDocument
+from retrieval.documents import ParsedDocument, Passage
 
 HEADER = struct.Struct(">I")
 # Whatever claims to be longer is no message of ours.
@@ -20,17 +21,41 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     """The parsers are loaded and the limits stand."""
 
 
+class Cutting(msgspec.Struct, frozen=True):
+    """How passages are cut.
+
+    Attributes:
+        tokenizer: folder of the model whose tokens are counted; None: words and single signs.
+    """
+
+    max_tokens: int
+    min_tokens: int | None = None
+    tokenizer: str | None = None
+
+
 class Job(msgspec.Struct, frozen=True):
-    """A file to read; `size_bytes` of it follow."""
+    """A file to read, and to cut if that is said; `size_bytes` of it follow."""
 
     name: str
     size_bytes: int
+    cutting: Cutting | None = None
+
+
+class Read(msgspec.Struct, frozen=True, tag=True):
+    """It was read; cutting, which has a time of its own, begins."""
 
 
 class Parsed(msgspec.Struct, frozen=True, tag=True):
-    """It was read."""
+    """It was read, and cut if that was asked for; then the blocks are left out."""
 
     document: ParsedDocument
+    passages: tuple[Passage, ...] = ()
+
+
+class NoTokenizer(msgspec.Struct, frozen=True, tag=True):
+    """What passages are measured by can't be had; no file's fault."""
+
+    why: str
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
@@ -51,7 +76,7 @@ class OutOfMemory(msgspec.Struct, frozen=True, tag=True):
     """It needs more memory than the process may take."""
 
 
-Reply = Parsed | Failed | TooMuch | OutOfMemory
+Reply = Read | Parsed | NoTokenizer | Failed | TooMuch | OutOfMemory
 
 
 def encoded(message: msgspec.Struct) -> bytes:

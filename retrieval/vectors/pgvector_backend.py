@@ -16,6 +16,7 @@ import numpy as np
 from sqlalchemy import Connection, Engine, text
 
 from retrieval.embed import Vectors
+from retrieval.errors import IndexVanishedError, StorageError
 from retrieval.index_views import (
     Allowed,
     DocumentKey,
@@ -42,6 +43,8 @@ from retrieval.vectors.pgvector_tables import (
 
 # So many more than k are asked for: ties at the end, and documents that a view doesn't know.
 _SPARE = 16
+# PostgreSQL's code, also where the schema is missing.
+_UNDEFINED_TABLE = "42P01"
 # pgvector's own bound of `hnsw.ef_search`.
 _MOST_DEPTH = 1000
 
@@ -84,8 +87,17 @@ class PgVectorView:
         """See `VectorView.search`. Exact where there is no graph or few rows are allowed.
 
         Raises:
-            StorageError: the server refused, or the table has gone with its collection.
+            IndexVanishedError: the table has gone, with its collection or alone.
+            StorageError: the server refused.
         """
+        try:
+            return self._found(query, k, allowed)
+        except StorageError as error:
+            if _is_of_no_table(error):
+                raise IndexVanishedError(error.where, error.why) from error
+            raise
+
+    def _found(self, query: Vectors, k: int, allowed: Allowed | None) -> Hits:
         positions = self._positions(allowed)
         count = sum(self.chunk_counts[position] for position in positions)
         k = min(k, count)
@@ -168,6 +180,22 @@ class PgVectorBackend:
             StorageError: the server refused.
         """
         self._set_up()
+        try:
+            return self._brought_up(connection, collection, documents, held)
+        except StorageError as error:
+            if not _is_of_no_table(error):
+                raise
+        self._is_set_up = False  # all of it was dropped
+        self._set_up()
+        return self._brought_up(connection, collection, documents, None)
+
+    def _brought_up(
+        self,
+        connection: Connection,
+        collection: Collection,
+        documents: tuple[DocumentKey, ...],
+        held: VectorView | None,
+    ) -> PgVectorView:
         table = table_of(collection.id)
         with transaction(self._engine) as server:
             is_ahead = claim(server, collection, table)
@@ -233,3 +261,9 @@ class PgVectorBackend:
             for statement in SETUP:
                 server.execute(text(statement))
         self._is_set_up = True
+
+
+def _is_of_no_table(error: StorageError) -> bool:
+    """Whether a statement named a table that isn't there."""
+    told = getattr(error.__cause__, "orig", None)
+    return getattr(told, "sqlstate", None) == _UNDEFINED_TABLE

@@ -15,6 +15,7 @@ class Part:
     chunk_id: str = ""
     start: int = 0
     end: int = 0
+    score: float | None = None
 
     @property
     def words(self) -> frozenset[str]:
@@ -78,3 +79,10 @@ def test_two_files_of_one_name_are_told_apart() -> None:
         "file-1",
         "file-2",
     ]
+
+
+def test_of_equal_passages_the_one_that_was_found_better_is_cited_in_any_order() -> None:
+    worse = Part("prices.md", PRICES.text, chunk_id="chunk-1", score=0.4)
+    better = Part("prices.md", PRICES.text, chunk_id="chunk-2", score=0.6)
+    for passages in ([worse, better], [better, worse]):
+        assert [c["chunk_id"] for c in cite("Adults pay 12.50 euros.", passages)] == ["chunk-2"]

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from app.collections import Expiry, open_collections
@@ -14,7 +15,13 @@ from app.errors import InvalidSettingError
 from app.salts import Salts
 from app.settings import RetrievalSettings, Settings
 from app.tables import kv_deletions
-from retrieval import CollectionNotFoundError, Collections, EmbedderError, FileStatus
+from retrieval import (
+    CollectionNotFoundError,
+    Collections,
+    EmbedderError,
+    FileStatus,
+    ProcessEmbedder,
+)
 
 pytestmark = pytest.mark.anyio
 DAY = 86_400
@@ -94,3 +101,38 @@ async def test_a_model_that_is_not_here_is_refused_at_the_start(tmp_path: Path) 
     with pytest.raises(EmbedderError, match="neither a folder nor in the Hugging Face cache"):
         async with opened(tmp_path, embedder="no-such/model"):
             pass
+
+
+@pytest.mark.slow
+async def test_the_model_is_loaded_at_the_start_where_there_is_something_to_ask(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, embedder="all-minilm-l6-v2") as collections:
+        embedder = collections._embedder
+        assert isinstance(embedder, ProcessEmbedder)
+        collections.create("ferry", tenant="t")
+        assert embedder.process_id is None
+    async with opened(tmp_path, embedder="all-minilm-l6-v2") as collections:
+        embedder = collections._embedder
+        assert isinstance(embedder, ProcessEmbedder)
+        deadline = time.monotonic() + 30
+        while embedder.process_id is None:
+            assert time.monotonic() < deadline
+            await anyio.sleep(0.02)
+
+
+async def test_the_end_does_not_wait_for_a_long_file(tmp_path: Path) -> None:
+    async with opened(tmp_path) as collections:
+        ferry = collections.create("ferry", tenant="t")
+        page = b"<div>" * 4_900 + b"x" + b"<p>word " * 1_000_000
+        file = collections.save_file("long.html", page, "assistants", tenant="t")
+        collections.enqueue_files(ferry.id, [file.id], tenant="t")
+        deadline = time.monotonic() + 30
+        while collections.progress(ferry.id, file.id, tenant="t").stage != "reading":
+            assert time.monotonic() < deadline
+            await anyio.sleep(0.02)
+        await anyio.sleep(0.2)
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    async with opened(tmp_path) as collections:
+        assert collections.size(ferry.id, tenant="t").failed_files == 0

@@ -1,13 +1,19 @@
 """The commands, as a person types them, against a running gateway."""
 
 import json
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
 from app.cli import main
 from app.commands.ask import reuse_line
+from tests.gateways import gateway_settings, running_gateway
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples" / "ferry"
 
@@ -57,13 +63,87 @@ def test_one_bad_file_does_not_stop_the_others(gateway: str, tmp_path: Path) -> 
     missing = tmp_path / "missing.txt"
     done = run("ingest", "mixed", str(tmp_path), str(missing), "--url", gateway)
     assert done.exit_code == 1
-    assert "mixed: 1 documents in 1 passages, 2 failed" in done.stdout
-    assert "No such file" in done.stderr
+    assert "mixed: 1 document in 1 passage, 2 failed" in done.stdout
+    assert "No such file" in done.stdout
+    assert done.output.count("No such file") == 1
+
+
+def test_a_name_that_is_no_plain_text_does_not_reach_the_terminal(
+    gateway: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a\n\x1b[31mb.txt").write_text("The ferry is blue.")
+    (tmp_path / "c\u202ed.txt").write_text("The ferry is red.")
+    done = run("ingest", "odd", str(tmp_path), "--url", gateway)
+    assert r"a\n\x1b[31mb.txt  a file's name has" in done.stdout
+    assert r"c\u202ed.txt (1 passage)" in done.stderr
+    assert not {"\x1b", "\u202e"} & set(done.output)
+
+
+def waits(client: httpx.Client) -> bool:
+    """Whether a file of the first collection waits for something that is no fault of its own."""
+    for store in client.get("/v1/vector_stores").json()["data"]:
+        path = f"/v1/vector_stores/{store['id']}/files"
+        for file in client.get(path).json()["data"]:
+            held = client.get(f"{path}/{file['id']}").json()
+            return (held["foreword"]["progress"] or {}).get("problem") is not None
+    return False
+
+
+def test_a_full_disk_is_told_while_files_wait_for_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The ferry is blue.")
+    settings = gateway_settings(tmp_path / "home", "http://127.0.0.1:9")
+    with running_gateway(settings) as url, httpx.Client(base_url=url, trust_env=False) as client:
+
+        def make_room() -> None:
+            deadline = time.monotonic() + 30
+            while not waits(client) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(1.5)  # the command looks twice a second
+            change("DROP TRIGGER full")
+
+        def change(statement: str) -> None:
+            with closing(sqlite3.connect(settings.home / "foreword.db", timeout=20)) as database:
+                database.execute(statement)
+                database.commit()
+
+        change("CREATE TRIGGER full BEFORE INSERT ON chunks BEGIN SELECT RAISE(ABORT, 'full'); END")
+        with ThreadPoolExecutor(1) as pool:
+            room = pool.submit(make_room)
+            done = run("ingest", "late", str(tmp_path / "a.txt"), "--url", url)
+            room.result()
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("a.txt and those behind it wait: The database refused") == 1
+    assert "late: 1 document in 1 passage" in done.stdout
+
+
+def test_a_file_removed_in_mid_ingest_is_told_so(gateway: str, tmp_path: Path) -> None:
+    text = "\n\n".join(f"Paragraph {n} about the ferry and the dog." for n in range(20_000))
+    (tmp_path / "long.txt").write_text(text)
+
+    def remove() -> None:
+        with httpx.Client(base_url=gateway, trust_env=False) as client:
+            while (
+                not (found := client.get("/v1/files").json()["data"])
+                or (newest := found[0])["filename"] != "long.txt"
+            ):
+                time.sleep(0.02)
+            client.delete(f"/v1/files/{newest['id']}").raise_for_status()
+
+    with ThreadPoolExecutor(1) as pool:
+        removed = pool.submit(remove)
+        done = run("ingest", "gone", str(tmp_path), "--url", gateway)
+        removed.result()
+    assert done.exit_code == 1
+    assert "it was removed" in done.stdout or "There is no file" in done.stdout, done.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
+        (("ask", "vs_gone", "What?"), 2, "it may have been deleted"),
+        (("ask", "boats", " "), 2, "Invalid value for 'QUESTION': it is empty"),
+        (("ask", "", "What?"), 2, "Invalid value for 'COLLECTION': it is empty"),
+        (("ingest", "", "x.txt"), 2, "Invalid value for 'COLLECTION': it is empty"),
         (("ask", "nowhere", "What?"), 2, "no collection 'nowhere'"),
         (("ask", "boats", "What?", "--model", "gpt-9"), 2, "is not served here"),
         (("ask", "boats", "What?", "--mode", "magic"), 2, "Invalid value for '--mode'"),

@@ -144,6 +144,7 @@ def _client(settings: Settings) -> Iterator[openai.OpenAI]:
 def test_a_hybrid_shows_its_core_first(client: openai.OpenAI, ports: str) -> None:
     block = ask(client, "What do tickets to Eskdale cost?", collection=ports, mode="hybrid")
     assert block["mode"] == "hybrid"
+    assert block["mode_reason"].startswith("asked for; no document was found often enough")
 
 
 def test_a_document_that_poses_as_the_prompt_is_shown_as_text(client: openai.OpenAI) -> None:
@@ -158,3 +159,23 @@ def test_a_document_that_poses_as_the_prompt_is_shown_as_text(client: openai.Ope
     )
     block = answer.foreword  # type: ignore[attr-defined]
     assert block["collection"] == "evil"
+
+
+def test_what_a_filter_keeps_out_by_now_is_not_shown_in_earlier_turns(
+    client: openai.OpenAI,
+) -> None:
+    store = client.vector_stores.create(name="offices")
+    file = client.files.create(file=("arvik.md", document("Arvik", 10)), purpose="assistants")
+    held = client.vector_stores.files.create_and_poll(
+        file.id, vector_store_id=store.id, attributes={"open": True}
+    )
+    assert held.status == "completed"
+    add(client, store.id, "holm.md", document("Holm", 20))
+    open_ones = {"type": "eq", "key": "open", "value": True}
+    messages: list[Any] = [{"role": "user", "content": "What do tickets to Arvik cost?"}]
+    before = ask(client, messages, collection=store.id, filters=open_ones)
+    assert before["prompt_tokens"] > 200
+    client.vector_stores.files.update(file.id, vector_store_id=store.id, attributes={"open": False})
+    messages.append({"role": "user", "content": "And Arvik's berths?"})
+    after = ask(client, messages, collection=store.id, filters=open_ones)
+    assert after["prompt_tokens"] < before["prompt_tokens"]

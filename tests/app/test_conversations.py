@@ -30,24 +30,50 @@ def test_a_follow_up_begins_with_the_ids_that_the_model_gave(tokenizer_folder: P
     tokenizer = load_tokenizer(tokenizer_folder)
     conversations = Conversations()
     first = prompt(user("When?"))
-    sent = tokenizer.tokenize(first).token_ids
+    asked = tokenizer.tokenize(first)
+    sent = asked.token_ids
     # Letter by letter, as no encoder would spell it.
     output = [i for letter in "nine" for i in tokenizer.encoder.encode(letter).ids]
     answer = Message(role="assistant", content="nine")
     conversations.answered(
-        SALT, first, tokenizer, output_ids=output, answer=answer, transcript=None
+        SALT, asked, tokenizer, output_ids=output, answer=answer, transcript=None
     )
     following = prompt(user("When?"), answer, user("And back?"))
-    resumed = conversations.resume(SALT, following, tokenizer)
+    said = conversations.said(SALT, following, tokenizer)
+    assert said is not None
+    assert not said.is_begun_by(tokenizer.tokenize(following))
+    resumed = said.follow(tokenizer, following.messages)
     assert resumed is not None
     assert resumed.token_ids[: len(sent) + len(output)] == (*sent, *output)
     assert tokenizer.decode(resumed.token_ids) == tokenizer.decode(
         tokenizer.tokenize(following).token_ids
     )
-    assert conversations.resume("other", following, tokenizer) is None
+    assert conversations.said("other", following, tokenizer) is None
     other = prompt(user("When?"), Message(role="assistant", content="ten"), user("And back?"))
-    assert conversations.resume(SALT, other, tokenizer) is None
-    assert conversations.resume(SALT, first, tokenizer) is None
+    assert conversations.said(SALT, other, tokenizer) is None
+    assert conversations.said(SALT, first, tokenizer) is None
+
+
+@pytest.mark.parametrize("answer", ["nine", "\nnine", " at ten. "])
+def test_where_its_text_is_encoded_as_it_was_said_no_transcript_is_needed(
+    tokenizer_folder: Path, answer: str
+) -> None:
+    tokenizer = load_tokenizer(tokenizer_folder)
+    conversations = Conversations()
+    asked = tokenizer.tokenize(prompt(user("When?")))
+    said = Message(role="assistant", content=answer)
+    following = tokenizer.tokenize(prompt(user("When?"), said, user("And back?")))
+    output = tokenizer.encoder.encode(answer, add_special_tokens=False).ids
+    conversations.answered(SALT, asked, tokenizer, output_ids=output, answer=said, transcript=None)
+    known = conversations.said(SALT, following.prompt, tokenizer)
+    assert known is not None
+    held = (*asked.token_ids, *output)
+    begins = following.token_ids[: len(held)] == held
+    assert known.is_begun_by(following) == begins
+    resumed = known.follow(tokenizer, following.prompt.messages)
+    assert resumed is not None
+    if begins:
+        assert resumed.token_ids == following.token_ids
 
 
 def test_what_is_remembered_is_bounded_and_long_texts_are_kept_once(tokenizer_folder: Path) -> None:
@@ -55,7 +81,8 @@ def test_what_is_remembered_is_bounded_and_long_texts_are_kept_once(tokenizer_fo
     conversations = Conversations(max_bytes=100_000)
     corpus = Message(role="system", content="The ferry leaves. " * 1000)
     for number in range(200):
-        asked = prompt(Message(role="system", content=str(corpus.content)), user(f"{number}?"))
+        text = str(corpus.content)
+        asked = tokenizer.tokenize(prompt(Message(role="system", content=text), user(f"{number}?")))
         answer = Message(role="assistant", content="No.")
         conversations.answered(
             SALT, asked, tokenizer, output_ids=[1, 2], answer=answer, transcript=None

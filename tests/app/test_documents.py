@@ -64,8 +64,16 @@ def test_a_file_that_can_not_be_read_is_kept_and_told(client: openai.OpenAI) -> 
     assert held.last_error is not None
     assert "broken.pdf" in held.last_error.message
     assert client.vector_stores.retrieve(store.id).file_counts.failed == 1
-    with pytest.raises(openai.BadRequestError, match="holds no document yet"):
+    with pytest.raises(openai.BadRequestError, match="holds no document yet; 1 file failed"):
         ask(client, "What?", collection="broken")
+
+
+@pytest.mark.parametrize("mode", ["auto", "rag", "cag", "hybrid"])
+def test_an_empty_question_is_refused_in_every_mode(
+    client: openai.OpenAI, ferry: str, mode: str
+) -> None:
+    with pytest.raises(openai.BadRequestError, match="the last message is empty"):
+        ask(client, " ", collection="ferry", mode=mode)
 
 
 def test_a_mode_that_is_asked_for_is_used(client: openai.OpenAI, ferry: str) -> None:
@@ -121,7 +129,7 @@ def test_a_collection_too_large_for_the_window_is_refused_with_the_numbers(
     text = "\n\n".join(f"Paragraph {n}: the ferry leaves at nine." for n in range(1500))
     file = client.files.create(file=("large.txt", text.encode()), purpose="assistants")
     client.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id)
-    with pytest.raises(openai.BadRequestError, match="8192 tokens; ask with mode rag") as caught:
+    with pytest.raises(openai.BadRequestError, match="8,192 tokens; ask with mode rag") as caught:
         ask(client, "When?", collection="large", mode="cag")
     assert caught.value.code == "context_length_exceeded"
     assert ask(client, "When?", collection="large").foreword["mode"] == "rag"

@@ -363,7 +363,7 @@ def test_progress_is_told_while_a_file_is_worked_on(client: openai.OpenAI, store
     file_id = upload(client, "long.txt", text)
     client.vector_stores.files.create(store, file_id=file_id)
     search: Any = {"type": "file_search", "vector_store_ids": [store]}
-    with pytest.raises(openai.BadRequestError, match="1 are being taken in") as caught:
+    with pytest.raises(openai.BadRequestError, match="1 file still to be read") as caught:
         client.responses.create(
             model="default",
             input="When?",

@@ -44,6 +44,10 @@ CASES: dict[str, tuple[str, dict[str, Value]]] = {
             "question": "And for children?",
         },
     ),
+    "judge@1/case": (
+        "judge@1",
+        {"question": "What does it cost?", "expected": "12.50 / 12,50", "answer": "It's 12.50.\n"},
+    ),
 }
 
 

@@ -15,7 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval import EmbedderError, ProcessEmbedder, SentenceTransformerEmbedder, find_model
+from retrieval import (
+    EmbedderError,
+    EmbedderUnavailableError,
+    ProcessEmbedder,
+    SentenceTransformerEmbedder,
+    find_model,
+)
 from tests.retrieval.test_embed import EmbedderContract
 
 ROOT = Path(__file__).parents[2]
@@ -157,6 +163,24 @@ def test_closing_ends_the_process_and_tells_those_who_wait() -> None:
 
 
 @pytest.mark.slow
+def test_a_model_is_loaded_before_anybody_asks_if_that_is_wanted() -> None:
+    embedder = ProcessEmbedder(find_model("all-minilm-l6-v2"))
+    try:
+        began = time.monotonic()
+        embedder.warm()
+        embedder.warm()
+        assert time.monotonic() - began < 1, "the loading isn't waited for"
+        wait_until(lambda: embedder.process_id is not None)
+        embedder.embed_query("a question that waits for what is left of it")
+        began = time.monotonic()
+        embedder.warm()
+        embedder.embed_query("another question")
+        assert time.monotonic() - began < 5
+    finally:
+        embedder.close()
+
+
+@pytest.mark.slow
 def test_a_model_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "broken"
     shutil.copytree(find_model("all-minilm-l6-v2").folder, folder)
@@ -164,7 +188,8 @@ def test_a_model_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
     model = find_model(str(folder))
     embedder = ProcessEmbedder(model)
     try:
-        with pytest.raises(EmbedderError, match="can't be used"):
+        embedder.warm()  # tells nobody, and the next one who asks starts it again
+        with pytest.raises(EmbedderUnavailableError, match="can't be used"):
             embedder.embed_passages(["x"])
     finally:
         embedder.close()

@@ -15,15 +15,20 @@ from retrieval import (
     CollectionFileNotFoundError,
     Collections,
     EmbedderError,
+    EmbedderUnavailableError,
     FileBatch,
     FileBatchNotFoundError,
     FileStatus,
     HashingEmbedder,
     IngestStage,
+    ParserUnavailableError,
     StorageError,
     StoredFileNotFoundError,
 )
+from retrieval.documents import ParsedDocument
 from retrieval.embed import Vectors
+from retrieval.ingest_queue import IngestQueue
+from retrieval.parsing import parse
 from retrieval.tables import collection_files, pending_embeddings
 
 OpenCollections = Callable[..., Collections]
@@ -209,6 +214,64 @@ def test_a_passing_fault_is_tried_again_and_a_lasting_one_told(
     assert "an unexpected ValueError" in file.last_error.message
 
 
+@pytest.mark.parametrize("absent", ["parser", "embedder"])
+def test_what_no_file_can_help_makes_files_wait_and_counts_as_no_attempt(
+    open_collections: OpenCollections, database: sqlalchemy.Engine, absent: str
+) -> None:
+    """However long it lasts: the last attempt is begun here, and is not the last."""
+    away = threading.Event()
+    away.set()
+
+    def read(name: str, data: bytes) -> ParsedDocument:
+        if absent == "parser" and away.is_set():
+            raise ParserUnavailableError("no memory")
+        return parse(name, data)
+
+    class Embedder(HashingEmbedder):
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
+            if absent == "embedder" and away.is_set():
+                raise EmbedderUnavailableError(self.id, "no memory.")
+            return super().embed_passages(texts)
+
+    collections = open_collections(parse_file=read, embedder=Embedder())
+    ferry = collections.create("ferry", tenant="t")
+    collections.enqueue_files(ferry.id, [save(collections, "a.txt")], tenant="t")
+    with database.begin() as connection:
+        connection.execute(sqlalchemy.update(collection_files).values(attempts=2))
+    collections.queue.start()
+    wait_until(lambda: "no memory" in str(collections.queue.problem))
+    [file] = collections.list_collection_files(ferry.id, tenant="t")
+    assert file.status is FileStatus.IN_PROGRESS
+    away.clear()
+    assert wait_for(collections, ferry)[0].status is FileStatus.COMPLETED
+    collections.close()
+
+
+def test_a_long_queue_is_not_tried_to_its_end_while_nothing_can_be_read(
+    open_collections: OpenCollections, database: sqlalchemy.Engine
+) -> None:
+    tried = []
+
+    def read(name: str, data: bytes) -> ParsedDocument:
+        tried.append(name)
+        raise ParserUnavailableError("no memory")
+
+    collections = open_collections(parse_file=read)
+    ferry = collections.create("ferry", tenant="t")
+    ids = [save(collections, f"{n}.txt") for n in range(130)]
+    collections.enqueue_files(ferry.id, ids, tenant="t")
+    clock = 0.0
+    queue = IngestQueue(database, collections._ingester, clock=lambda: clock)
+    while (job := queue._next()) is not None:
+        queue._run(job)
+    assert tried == [f"{n}.txt" for n in range(100)]
+    clock = 1.5  # after the first pause those that were tried are tried again
+    again = queue._next()
+    assert again is not None
+    assert again.file_id == ids[0]
+    collections.close()
+
+
 def test_an_unreadable_file_is_told_and_the_rest_go_on(
     collections: Collections, ferry: Collection, gated: GatedEmbedder
 ) -> None:
@@ -322,10 +385,14 @@ def test_a_full_database_makes_files_wait_not_fail(
     collections.queue.start()
     wait_until(lambda: collections.queue.problem is not None)
     assert "full" in str(collections.queue.problem)
+    [file] = collections.list_collection_files(ferry.id, tenant="t")
+    progress = collections.progress(ferry.id, file.file_id, tenant="t")
+    assert "full" in str(progress.problem)
     assert collections.list_collection_files(ferry.id, tenant="t")[0].status == "in_progress"
     with database.begin() as connection:
         connection.exec_driver_sql("DROP TRIGGER full")
     assert wait_for(collections, ferry)[0].status is FileStatus.COMPLETED
+    assert collections.progress(ferry.id, file.file_id, tenant="t").problem is None
 
 
 def test_a_refused_enqueue_changes_nothing(

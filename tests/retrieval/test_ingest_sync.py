@@ -97,6 +97,24 @@ def test_superseded_bytes_go_unless_somebody_uploaded_them_himself(
     assert collections.read_file(stored[1].id, tenant="t") == b"Three."
 
 
+@pytest.mark.parametrize("how", ["removed", "deleted"])
+def test_synced_bytes_go_with_their_place_in_the_last_collection(
+    collections: Collections, ferry: Collection, how: str
+) -> None:
+    mine = collections.save_file("mine.txt", b"Mine.", "assistants", tenant="t")
+    collections.add_file(ferry.id, mine.id, tenant="t")
+    collections.sync(ferry.id, [("a.txt", b"One."), ("b.txt", b"Two.")], tenant="t")
+    other = collections.create("other", tenant="t")
+    shared = next(f for f in collections.list_files(tenant="t") if f.name == "b.txt")
+    collections.add_file(other.id, shared.id, tenant="t")
+    if how == "deleted":
+        collections.delete(ferry.id, tenant="t")
+    else:
+        for file in collections.list_collection_files(ferry.id, tenant="t"):
+            collections.remove_file(ferry.id, file.file_id, tenant="t")
+    assert sorted(f.name for f in collections.list_files(tenant="t")) == ["b.txt", "mine.txt"]
+
+
 def test_a_synced_file_in_another_collection_keeps_its_bytes(
     collections: Collections, ferry: Collection
 ) -> None:

@@ -57,7 +57,32 @@ def test_terms(text: str, expected: list[str]) -> None:
 def test_any_text_has_terms_and_a_question_finds_its_own(text: str) -> None:
     terms = Terms().of(text)
     assert all(term and "\n" not in term for term in terms)
-    assert query_terms(text) == sorted(set(terms))
+    assert set(query_terms(text)) <= set(terms)
+    assert bool(query_terms(text)) == bool(terms)
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        ("How do I board the ferry?", ["board", "ferry"]),
+        ("What is it?", ["is", "it", "what"]),
+        ("Who pays for the IT department?", ["department", "it", "pays"]),
+        ("Wie komme ich zur Fähre?", ["fahre", "ich", "komme", "wie", "zur"]),
+        ("do_something", ["do_something", "something"]),
+    ],
+)
+def test_words_that_only_ask_are_left_out(question: str, terms: list[str]) -> None:
+    assert query_terms(question) == terms
+
+
+def test_no_chunk_has_more_than_the_most(database: sqlalchemy.Engine) -> None:
+    rows = Rows(database)
+    add(rows, "d", ["ferry " * 500 + "harbour " * 500, "ferry", "harbour wall", "gull"])
+    found = view(LexicalIndexes(Path("/nowhere")), rows)
+    most = found.weigh(["ferry", "harbour"]).most
+    assert 0.8 * most < found.search(["ferry", "harbour"], 1).scores[0] < most
+    assert found.weigh(["ferry", "harbour", "zeppelin"]).most > 1.5 * most
+    assert found.weigh([]).most == 0.0
 
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])

@@ -33,6 +33,7 @@ from retrieval.errors import (
 from retrieval.filters import matches
 from retrieval.search import Searcher
 from retrieval.vectors import FaissBackend
+from retrieval.vectors.pgvector_tables import table_of
 from tests.postgres_server import PostgresServer
 from tests.retrieval.indexed import Rows, quick_database
 from tests.retrieval.test_filters import FILTERS
@@ -248,16 +249,21 @@ def test_a_filtered_search_finds_k_where_k_are(
         assert len(found) == min(k, 3 * len(may_be_found))
 
 
+class _Deleting(HashingEmbedder):
+    """Deletes a collection while its question is being embedded."""
+
+    def __init__(self, collections: Collections, id: str) -> None:
+        super().__init__()
+        self._delete = lambda: collections.delete(id, tenant=TENANT)
+
+    def embed_query(self, text: str) -> Vectors:
+        self._delete()
+        return super().embed_query(text)
+
+
 def test_a_deleted_collection_is_not_found_in_mid_search(collections: Collections) -> None:
-    """Deleted while the question was being embedded."""
     id = fill(collections, FERRIES)
-
-    class Deleting(HashingEmbedder):
-        def embed_query(self, text: str) -> Vectors:
-            collections.delete(id, tenant=TENANT)
-            return super().embed_query(text)
-
-    searcher = Searcher(collections._engine, collections._catalog, Deleting())
+    searcher = Searcher(collections._engine, collections._catalog, _Deleting(collections, id))
     with pytest.raises(CollectionNotFoundError):
         searcher.search(id, "ferry", tenant=TENANT)
 
@@ -402,3 +408,27 @@ def test_everything_in_postgresql(
     collections.close()
     engine.dispose()
     vectors.dispose()
+
+
+@pytest.mark.slow
+def test_vectors_that_were_dropped_in_postgresql_are_made_again(
+    pgvector_server: PostgresServer, open_collections: Open
+) -> None:
+    """By hand, or by another gateway; and with a collection that is deleted in mid-search."""
+    engine = pgvector_server.create_engine()
+    collections = open_collections(vectors=PgVectorBackend(engine))
+    id = fill(collections, FERRIES)
+    before = collections.search(id, "9 euros", tenant=TENANT)
+    for drop in ("SCHEMA foreword_vectors CASCADE", f"TABLE {table_of(id)}"):
+        for is_changed in (False, True):
+            with engine.begin() as connection:
+                connection.exec_driver_sql(f"DROP {drop}")
+            if is_changed:
+                added = add(collections, id, "more.txt", "Nothing of that.")
+                collections.remove_file(id, added, tenant=TENANT)
+            assert collections.search(id, "9 euros", tenant=TENANT) == before
+    searcher = Searcher(collections._engine, collections._catalog, _Deleting(collections, id))
+    with pytest.raises(CollectionNotFoundError):
+        searcher.search(id, "ferry", tenant=TENANT)
+    collections.close()
+    engine.dispose()

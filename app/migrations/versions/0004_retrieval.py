@@ -62,6 +62,9 @@ def upgrade() -> None:
     )
     op.add_column("chunks", sa.Column("digest", sa.String(length=32), nullable=True))
     op.create_index("chunks_by_digest", "chunks", ["digest"], unique=False)
+    op.create_index(
+        "documents_by_size", "documents", ["collection_id", "token_count"], unique=False
+    )
     op.create_table(
         "file_batches",
         sa.Column("serial", SERIAL, autoincrement=True, nullable=False),
@@ -123,6 +126,7 @@ def downgrade() -> None:
     op.drop_table("corpora")
     for table in ("pending_embeddings", "file_batch_files", "file_batches"):
         op.drop_table(table)
+    op.drop_index("documents_by_size", "documents")
     op.drop_index("chunks_by_digest", "chunks")
     op.drop_column("chunks", "digest")
     op.drop_index("collection_files_by_status", "collection_files")

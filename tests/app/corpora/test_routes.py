@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import openai
@@ -44,6 +45,25 @@ def collection(sdk: openai.OpenAI, name: str, text: str) -> str:
     store = sdk.vector_stores.create(name=name)
     sdk.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id)
     return store.id
+
+
+def test_a_name_may_hold_slashes_and_be_like_a_route(
+    sdk: openai.OpenAI, http: httpx.Client
+) -> None:
+    for name in ("a/b", "a/warm"):
+        store = collection(sdk, name, "The ferry is blue.")
+        found = http.get(f"/foreword/collections/{quote(name, safe='')}").raise_for_status()
+        assert found.json()["id"] == store
+        begun = http.post(f"/foreword/collections/{quote(name, safe='')}/warm")
+        assert begun.status_code == 202, begun.text
+        assert begun.json()["id"] == store
+
+
+def test_an_empty_collection_is_not_warmed(sdk: openai.OpenAI, http: httpx.Client) -> None:
+    sdk.vector_stores.create(name="bare")
+    refused = http.post("/foreword/collections/bare/warm")
+    assert refused.status_code == 400
+    assert "'bare' holds no document yet; add one with" in refused.json()["error"]["message"]
 
 
 def warmed(http: httpx.Client, name: str) -> dict[str, Any]:
@@ -102,11 +122,11 @@ def test_one_that_is_too_large_is_refused(http: httpx.Client, sdk: openai.OpenAI
     assert refused.status_code == 400
     error = refused.json()["error"]
     assert error["code"] == "context_length_exceeded"
-    assert "6000" in error["message"]
+    assert "6,000" in error["message"]
     told = http.get("/foreword/collections/large").json()["corpus"]
     assert told["state"] == "too_large"
     assert f"{told['tokens']:,}" in told["problem"]
-    with pytest.raises(openai.BadRequestError, match="6000"):
+    with pytest.raises(openai.BadRequestError, match="6,000"):
         asked(sdk, "large", "When?")
 
 

@@ -1,5 +1,7 @@
 """What corpora count in the engine's memory: a little above requests, and never for ever."""
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +12,7 @@ from app.corpora.standing import (
     knows_priorities,
 )
 
+NOW = 1_800_000_000.0
 PREEMPTION_THRESHOLD = 10
 """SGLang's default of --priority-scheduling-preemption-threshold."""
 
@@ -28,11 +31,29 @@ def test_a_higher_priority_never_stands_lower(one: int, more: int) -> None:
 
 def test_the_base_is_lifted_above_what_is_left_over() -> None:
     standing = Standing(base=100)
-    little = standing.left(50, pool_tokens=1000)
+    little = standing.left(50, pool_tokens=1000, at=NOW)
     assert (little.base, little.left_over_tokens) == (100, 50)
-    much = little.left(51, pool_tokens=1000)
+    much = little.left(51, pool_tokens=1000, at=NOW)
     assert much.left_over_tokens == 0
     assert much.base > standing.of_corpus(9)
+
+
+def test_a_lift_pushes_out_no_request_that_was_sent_before() -> None:
+    before = Standing(base=100)
+    after = before.left(1000, pool_tokens=1000, at=NOW)
+    assert after.of_corpus(9) - before.base <= PREEMPTION_THRESHOLD
+    again = after.left(1000, pool_tokens=1000, at=NOW + 10)
+    assert (again.base, again.left_over_tokens) == (after.base, 1000)
+    later = again.left(0, pool_tokens=1000, at=NOW + 61)
+    assert later.base > after.base
+
+
+def test_however_often_it_is_lifted_a_later_gateway_stands_higher() -> None:
+    standing, at = first_standing(), time.time()
+    for _ in range(100):
+        at += 1.0
+        standing = standing.left(1000, pool_tokens=1000, at=at)
+    assert standing.base <= at
 
 
 def test_a_flush_takes_what_was_left_over_with_it() -> None:

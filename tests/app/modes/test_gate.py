@@ -1,6 +1,8 @@
 """The quality gate."""
 
+import math
 import random
+import tracemalloc
 
 import pytest
 
@@ -95,3 +97,18 @@ def test_the_interval_holds_what_it_says() -> None:
 def test_only_the_same_questions_are_compared() -> None:
     with pytest.raises(ValueError, match="same questions"):
         paired_bootstrap((1.0,), (1.0, 0.0))
+
+
+def test_a_very_large_evaluation_takes_no_memory_and_says_about_the_same() -> None:
+    ours = tuple(float(n % 3 > 0) for n in range(500))
+    theirs = tuple(float(n % 5 > 0) for n in range(500))
+    mean, lower = paired_bootstrap(ours, theirs)
+    tracemalloc.start()
+    many_mean, many_lower = paired_bootstrap(ours * 200, theirs * 200)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert many_mean == pytest.approx(mean)
+    assert lower < many_lower < mean
+    assert peak_bytes < 20 * 2**20
+    _, twice = paired_bootstrap(ours * 2, theirs * 2)
+    assert (mean - lower) / (mean - twice) == pytest.approx(math.sqrt(2), rel=0.1)

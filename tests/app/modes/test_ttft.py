@@ -111,3 +111,12 @@ def test_a_fit_takes_little_time() -> None:
     started = time.perf_counter()
     fit(samples, TtftModel())
     assert time.perf_counter() - started < 0.1
+
+
+def test_uneven_requests_are_expected_in_the_middle() -> None:
+    """Not with the quickest of them, which have the smallest of relative errors."""
+    learner = TtftLearner()
+    for number in range(8):
+        seconds = (0.15, 0.2, 0.2, 0.3)[number % 4]
+        learner.learn(Sample(computed=64, cached=7000, seconds=seconds))
+    assert learner.model.seconds(64, 7000) == pytest.approx(0.2, rel=0.06)

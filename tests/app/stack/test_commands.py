@@ -13,6 +13,7 @@ from cache.tiers import TierSettings
 HOME = HomePaths(Path("/home/user/foreword"))
 MODEL = Model(name="tiny", path="/models/abc", folder=Path("/models/abc"))
 BASE = {"PATH": "/bin", "PYTHONPATH": "/elsewhere", "VIRTUAL_ENV": "/venv", "LANG": "C"}
+BASE |= {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def engine_argv(tier_settings: Path | None = None, **options: object) -> list[str]:
@@ -94,6 +95,7 @@ def engine_env(model: Model = MODEL, tiers: TierSettings | None = None) -> dict[
 def test_the_engine_sees_nothing_of_the_gateways_python() -> None:
     env = engine_env()
     assert not {"PYTHONPATH", "VIRTUAL_ENV"} & set(env)
+    assert "PYTHONDONTWRITEBYTECODE" not in env, "or each start would compile all again"
     assert (env["PATH"], env["LANG"], env["EXTRA"]) == ("/bin", "C", "1")
     assert env["OMP_NUM_THREADS"] == "3"
     assert env[commands.STACK_VARIABLE] == HOME.identity

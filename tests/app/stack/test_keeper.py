@@ -48,6 +48,7 @@ class Bench:
         restart: RestartPolicy = QUICK,
         ready_within_s: float = 20.0,
         essential: bool = True,
+        beside: bool = False,
     ) -> Service:
         return Service(
             name=name,
@@ -58,6 +59,7 @@ class Bench:
             log=self.folder / f"{name}.log",
             restart=restart,
             essential=essential,
+            beside=beside,
         )
 
     def supervise(self, *services: Service) -> Supervisor:
@@ -91,6 +93,45 @@ def test_services_start_in_order_and_stop_in_the_opposite_one(bench: Bench) -> N
     ]
     stopped = (bench.folder / "stopped").read_text().splitlines()
     assert stopped == ["gateway stopped", "engine stopped", "tier stopped"]
+    assert not any(is_alive(pid) for pid in pids)
+
+
+def test_one_that_waits_itself_starts_beside_the_one_before(bench: Bench) -> None:
+    """Here the tier is ready only once the engine runs; the gateway waits for both."""
+    supervisor = bench.supervise(
+        bench.service(
+            "tier",
+            python("import time; time.sleep(600)"),
+            ready=lambda: supervisor.keepers["engine"].pid is not None,
+        ),
+        bench.server("engine", beside=True),
+        bench.server("gateway"),
+    )
+    supervisor.start()
+    told = [line.split(" (")[0].split(" after")[0] for line in bench.lines]
+    assert told == [
+        "tier: starting",
+        "engine: starting",
+        "tier: ready",
+        "engine: ready",
+        "gateway: starting",
+        "gateway: ready",
+    ]
+
+
+def test_one_started_beside_another_that_fails_is_ended(bench: Bench) -> None:
+    pids: list[int] = []
+
+    def never_ready() -> bool:
+        pids.append(pid_of(supervisor.keepers["engine"]))
+        return False
+
+    sleeper = python("import time; time.sleep(600)")
+    tier = bench.service("tier", sleeper, ready=never_ready, ready_within_s=0.5)
+    supervisor = bench.supervise(tier, bench.server("engine", beside=True))
+    with pytest.raises(ProcessStartError, match="was not ready within"):
+        supervisor.start()
+    assert pids
     assert not any(is_alive(pid) for pid in pids)
 
 

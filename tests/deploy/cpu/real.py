@@ -113,33 +113,38 @@ class Engine:
         self.process.kill()
 
     def ask(self, *prompts: list[int], new_tokens: int = 6) -> list[Answer]:
-        """Greedy answers to prompts that run as one batch."""
-        body = {
-            "input_ids": list(prompts),
-            "sampling_params": {
-                "temperature": 0,
-                "max_new_tokens": new_tokens,
-                "ignore_eos": True,
-            },
-            "return_logprob": True,
-            "logprob_start_len": -1,
-        }
-        response = httpx.post(self.url + "/generate", json=body, timeout=100)
-        response.raise_for_status()
-        return [
-            _answer(prompt, answer["meta_info"])
-            for prompt, answer in zip(prompts, response.json(), strict=True)
-        ]
-
-    def flush(self) -> None:
-        """Empty the device's cache, once nothing runs."""
-        deadline_s = time.monotonic() + 20
-        while httpx.post(self.url + "/flush_cache", timeout=10).status_code != 200:
-            assert time.monotonic() < deadline_s, "the engine did not become idle"
-            time.sleep(0.1)
+        return ask(self.url, *prompts, new_tokens=new_tokens)
 
     def log(self) -> str:
         return self.process.log.read_text(errors="replace")
+
+
+def ask(url: str, *prompts: list[int], new_tokens: int = 6) -> list[Answer]:
+    """Greedy answers to prompts that run as one batch."""
+    body = {
+        "input_ids": list(prompts),
+        "sampling_params": {
+            "temperature": 0,
+            "max_new_tokens": new_tokens,
+            "ignore_eos": True,
+        },
+        "return_logprob": True,
+        "logprob_start_len": -1,
+    }
+    response = httpx.post(url + "/generate", json=body, timeout=100)
+    response.raise_for_status()
+    return [
+        _answer(prompt, answer["meta_info"])
+        for prompt, answer in zip(prompts, response.json(), strict=True)
+    ]
+
+
+def flush(url: str) -> None:
+    """Empty the device's cache, once nothing runs."""
+    deadline_s = time.monotonic() + 20
+    while httpx.post(url + "/flush_cache", timeout=10).status_code != 200:
+        assert time.monotonic() < deadline_s, "the engine did not become idle"
+        time.sleep(0.1)
 
 
 def _answer(prompt: list[int], meta: dict[str, Any]) -> Answer:

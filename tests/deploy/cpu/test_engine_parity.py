@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.deploy.cpu.real import Answer, Engine, Reference, largest_difference
-from tests.deploy.guard.real import Tier
+from tests.conftest import RealEngine
+from tests.deploy.cpu.real import Answer, Engine, Reference, ask, flush, largest_difference
 
 pytestmark = pytest.mark.engine
 
@@ -60,31 +60,6 @@ def hicache(
         engine.close()
 
 
-@pytest.fixture(scope="module")
-def lmcache(
-    cpu_python: str, cpu_model: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Engine]:
-    """An engine beside an LMCache server that keeps KV in memory."""
-    home = tmp_path_factory.mktemp("lmcache")
-    tier = Tier(python=cpu_python, home=home, adapters=[])
-    configuration = home / "lmcache.yaml"
-    configuration.write_text(f"mp_host: 127.0.0.1\nmp_port: {tier.port}\n")
-    engine = Engine(
-        python=cpu_python,
-        model=cpu_model,
-        home=home,
-        pool_tokens=POOL_TOKENS,
-        arguments=["--enable-lmcache", "--lmcache-config-file", str(configuration)],
-    )
-    try:
-        tier.start()
-        engine.start()
-        yield engine
-    finally:
-        engine.close()
-        tier.close()
-
-
 def test_cold_and_device_hit_equal_transformers(hicache: Engine, transformers: Reference) -> None:
     prompt = random_ids(1)
     (cold,) = hicache.ask(prompt)
@@ -128,11 +103,11 @@ def test_host_hit_equals_transformers(hicache: Engine, transformers: Reference) 
     assert_parity(transformers, restored)
 
 
-def test_lmcache_hit_equals_transformers(lmcache: Engine, transformers: Reference) -> None:
+def test_lmcache_hit_equals_transformers(engine: RealEngine, transformers: Reference) -> None:
     prompt = random_ids(20)
-    (cold,) = lmcache.ask(prompt)
-    lmcache.flush()
-    (restored,) = lmcache.ask(prompt)
+    (cold,) = ask(engine.url, prompt)
+    flush(engine.url)
+    (restored,) = ask(engine.url, prompt)
 
     assert cold.cached == {"device": 0, "host": 0, "storage": 0}
     assert restored.cached["device"] == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.guard.real import Process, free_port
+from tests.deploy.guard.rig import Rig, running_rig
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "deploy" / "engine-guard" / "src"))
 
@@ -29,7 +30,7 @@ def guard_model(request: pytest.FixtureRequest) -> str:
     return named or str(request.getfixturevalue("tiny_model"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     port = free_port()
     process = Process(tmp_path_factory.mktemp("redis") / "redis.log")
@@ -41,3 +42,16 @@ def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         time.sleep(0.05)
     yield port
     process.kill()
+
+
+@pytest.fixture(scope="package")
+def rig(
+    guard_python: str,
+    guard_model: str,
+    redis_port: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Rig]:
+    """An engine and all its tiers, for both files that hurt them; leave them healthy."""
+    home = tmp_path_factory.mktemp("tiers")
+    with running_rig(guard_python, guard_model, redis_port, home) as running:
+        yield running

@@ -219,6 +219,7 @@ class Engine:
         arguments += ["--host", "127.0.0.1", "--port", str(self.port)]
         arguments += ["--page-size", str(PAGE_TOKENS), "--max-total-tokens", str(self.pool_tokens)]
         arguments += ["--enable-cache-report", "--enable-metrics", "--sleep-on-idle"]
+        arguments += ["--skip-server-warmup"]
         if self.tier is not None:
             configuration = self.home / f"lmcache-{self.port}.yaml"
             configuration.write_text(self._configuration(self.tier))

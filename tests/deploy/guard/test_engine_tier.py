@@ -1,6 +1,6 @@
 """The engine with its tier on disk and in Redis: damage, death, restart and silence.
 
-One engine and one LMCache server for all of it; each test leaves them healthy.
+On the rig that test_engine_tiers.py uses too; each test leaves it healthy.
 """
 
 import os
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
 from tests.deploy.guard.real import (
     CHUNK_TOKENS,
@@ -23,13 +22,11 @@ from tests.deploy.guard.real import (
     random_ids,
     settled,
 )
+from tests.deploy.guard.rig import PROMPT_TOKENS, STORED_TOKENS, Rig
 
 pytestmark = pytest.mark.engine
 
-PROMPT_TOKENS = 1000
-STORED_TOKENS = PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS
 STORED_CHUNKS = STORED_TOKENS // CHUNK_TOKENS
-SERDE = {"type": "foreword_aead"}
 # The same sums in another order: what recomputing only a suffix may change.
 TOLERANCE = 1e-4
 
@@ -51,37 +48,19 @@ def cut(stored: bytes, other: bytes) -> bytes:
     return stored[:1000]
 
 
-@pytest.fixture(scope="module")
-def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("kv")
+@pytest.fixture
+def disk(rig: Rig) -> Path:
+    return rig.disk
 
 
-@pytest.fixture(scope="module")
-def tier(
-    guard_python: str, disk: Path, redis_port: int, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Tier]:
-    adapters: list[dict[str, Any]] = [
-        {"type": "fs_native", "base_path": str(disk), "serde": SERDE},
-        {"type": "resp", "host": "127.0.0.1", "port": redis_port, "serde": SERDE},
-    ]
-    tier = Tier(guard_python, tmp_path_factory.mktemp("tier"), adapters)
-    try:
-        tier.start()
-        yield tier
-    finally:
-        tier.close()
+@pytest.fixture
+def tier(rig: Rig) -> Tier:
+    return rig.tier
 
 
-@pytest.fixture(scope="module")
-def guarded(
-    guard_python: str, guard_model: str, tier: Tier, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Engine]:
-    engine = Engine(guard_python, guard_model, tmp_path_factory.mktemp("engine"), tier)
-    try:
-        engine.start()
-        yield engine
-    finally:
-        engine.close()
+@pytest.fixture
+def guarded(rig: Rig) -> Engine:
+    return rig.engine
 
 
 @pytest.fixture(autouse=True)
@@ -104,10 +83,9 @@ def plain(
         engine.close()
 
 
-@pytest.fixture(scope="module")
-def store(redis_port: int) -> Iterator["redis.Redis[bytes]"]:
-    with redis.Redis(port=redis_port) as client:
-        yield client
+@pytest.fixture
+def store(rig: Rig) -> Any:
+    return rig.redis
 
 
 def chunk_in(name: str) -> str:

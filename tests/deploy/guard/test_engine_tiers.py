@@ -1,109 +1,26 @@
 """RAM, SSD and Redis below a real engine: told apart, switched, slow, full, gone, destroyed.
 
-One engine and one tier server for all of it; each test leaves them healthy.
+On the rig that test_engine_tier.py uses too; each test leaves it healthy.
 """
 
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import httpx
 import pytest
-import redis
 
-from tests.deploy.guard.real import (
-    CHUNK_TOKENS,
-    Answer,
-    Engine,
-    Tier,
-    eventually,
-    random_ids,
-    settled,
-    tail_of,
-)
+from tests.deploy.guard.real import CHUNK_TOKENS, eventually, random_ids, settled, tail_of
+from tests.deploy.guard.rig import PROMPT_TOKENS, SERDE, STORED_TOKENS, Rig
 from tests.deploy.guard.slow_link import SlowLink
 
 pytestmark = pytest.mark.engine
 
-PROMPT_TOKENS = 1000
-STORED_TOKENS = PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS
-SERDE = {"type": "foreword_aead"}
 # The same sums in another order: what recomputing only a suffix may change.
 TOLERANCE = 1e-4
 # A look-up's and a load's deadline, and what a machine with other work takes beyond.
 LOOKUP_MS, LOAD_MS, SLACK_MS = 300, 600, 600
-
-
-@dataclass
-class Rig:
-    """The pair, and what the engine did before it had a tier."""
-
-    engine: Engine
-    tier: Tier
-    link: SlowLink
-    disk: Path
-    redis: Any
-    answered_without: Answer
-    was_open_without: bool
-
-    def forget(self) -> None:
-        """What comes next can only come from below RAM."""
-        self.engine.flush()
-        self.tier.forget_memory()
-
-    def new_prompt(self, salt: str) -> tuple[list[int], Answer]:
-        """A cold answer, once it is on the disk and in Redis."""
-        stored = [self.tier.adapter(name)["stores"] for name in ("ssd", "redis")]
-        ids = random_ids(PROMPT_TOKENS)
-        cold = self.engine.ask(ids, salt=salt)
-        chunks = STORED_TOKENS // CHUNK_TOKENS
-        for name, before in zip(("ssd", "redis"), stored, strict=True):
-            assert eventually(lambda name=name, before=before: self._grew(name, before, chunks), 20)
-        return ids, cold
-
-    def _grew(self, name: str, before: dict[str, int], chunks: int) -> bool:
-        return bool(self.tier.adapter(name)["stores"]["chunks"] >= before["chunks"] + chunks)
-
-    def ask(self, ids: list[int], salt: str) -> tuple[Answer, dict[str, Any], str]:
-        """An answer, what served its load, and its request id."""
-        request_id = f"test-{secrets.token_hex(8)}"
-        answer = self.engine.ask(ids, request_id=request_id, salt=salt)
-        load = self.tier.load_of(request_id, held_tokens=answer.device) or {}
-        return answer, load, request_id
-
-
-@pytest.fixture(scope="module")
-def rig(
-    guard_python: str,
-    guard_model: str,
-    redis_port: int,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Rig]:
-    link, home = SlowLink(redis_port), tmp_path_factory.mktemp("tiers")
-    disk = home / "kv"
-    disk.mkdir()
-    adapters: list[dict[str, Any]] = [
-        {"type": "fs_native", "base_path": str(disk), "serde": SERDE},
-        {"type": "resp", "host": "127.0.0.1", "port": link.port, "serde": SERDE},
-    ]
-    tier = Tier(guard_python, home, adapters)
-    waits = {"FOREWORD_TIER_CHUNK_TOKENS": str(CHUNK_TOKENS), "FOREWORD_TIER_START_WAIT_S": "0.5"}
-    engine = Engine(guard_python, guard_model, home, tier, environment=waits)
-    try:
-        engine.start()
-        was_open = engine.metric("foreword_tier_open") == 1
-        without = engine.ask(random_ids(PROMPT_TOKENS))
-        tier.start()
-        with redis.Redis(port=redis_port) as client:
-            yield Rig(engine, tier, link, disk, client, without, was_open)
-    finally:
-        engine.close()
-        tier.close()
-        link.close()
 
 
 @pytest.fixture(autouse=True)

@@ -5,10 +5,19 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from retrieval import (
+    ChunkingSettings,
+    Cutting,
+    HashingEmbedder,
+    ProcessEmbedder,
+    chunk,
+    find_model,
+)
 from retrieval.errors import (
     ParserUnavailableError,
     ParsingLimitError,
@@ -179,3 +188,56 @@ def test_large_documents_are_read(parser: DocumentParser, make_pdf: MakePdf) -> 
     assert parser.parse_file("a.pdf", pdf).blocks[-1].page == 1_000
     table = b"name,text\n" + b"\n".join(b"r%d," % n + b"x" * 1_000_000 for n in range(5))
     assert len(parser.parse_file("a.csv", table).blocks) == 6
+
+
+@pytest.mark.parametrize("measure", ["words", "a model's tokenizer"])
+def test_passages_are_those_that_are_cut_here(measure: str) -> None:
+    data = ("# Fares\n\n" + "Adults pay nine euros, children four. " * 200).encode()
+    if measure == "words":
+        tokenizer, count_tokens = None, HashingEmbedder().count_tokens
+    else:
+        model = find_model("all-minilm-l6-v2")
+        tokenizer = str(model.folder)
+        count_tokens = ProcessEmbedder(model).count_tokens
+    here = parse("a.md", data)
+    passages = chunk(
+        here, count_tokens=count_tokens, settings=ChunkingSettings(max_tokens=64, min_tokens=8)
+    )
+    opened = DocumentParser(cutting=Cutting(max_tokens=64, min_tokens=8, tokenizer=tokenizer))
+    try:
+        document, found = opened.read_file("a.md", data)
+        assert len(found) > 10
+        assert (document, found) == (replace(here, blocks=()), tuple(passages))
+        assert opened.parse_file("a.md", data) == here
+        with pytest.raises(UnreadableDocumentError, match="holds no text"):
+            opened.read_file("a.md", b" ")
+    finally:
+        opened.close()
+
+
+def test_a_tokenizer_that_is_not_there_is_no_files_fault(tmp_path: Path) -> None:
+    opened = DocumentParser(cutting=Cutting(max_tokens=64, tokenizer=str(tmp_path)))
+    try:
+        with pytest.raises(ParserUnavailableError, match=r"tokenizer\.json"):
+            opened.read_file("a.md", b"text")
+        started = workers()
+        with pytest.raises(ParserUnavailableError):
+            opened.read_file("a.md", b"text")
+        assert workers() == started
+    finally:
+        opened.close()
+
+
+def test_cutting_has_a_time_of_its_own_and_no_more() -> None:
+    opened = DocumentParser(
+        ParsingLimits(max_seconds=1.5), cutting=Cutting(max_tokens=64, tokenizer=None)
+    )
+    try:
+        assert opened.read_file("a.txt", b"text")[1][0].text == "text"
+        began = time.monotonic()
+        with pytest.raises(ParsingLimitError, match="more time than the 2 seconds"):
+            opened.read_file("a.txt", b"some words and signs; " * 400_000)
+        assert time.monotonic() - began < 10
+        assert opened.read_file("a.txt", b"text")[1][0].text == "text"
+    finally:
+        opened.close()

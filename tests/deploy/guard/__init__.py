@@ -1,0 +1,1 @@
+"""A package, so that the fixtures of its scope end with it."""
