@@ -134,7 +134,11 @@ class RequestAccounting:
             books = self._books_for(view)
             self._notice_lost_tiers(books)
             account.accountant = books.accountant
-            account.expectation = account.accountant.expect(self._sent(account), self._rules(view))
+            rules = self._rules(view)
+            account.expectation = account.accountant.expect(self._sent(account), rules)
+            if rules.chunk_tokens is not None:
+                # Its answer is on its way by the time that the request is settled.
+                self._counters.looks.begin_if_older(_GUARD_KNOWN_S)
 
     def first_token(self, account: Account) -> None:
         """The first content of its answer has come: its prompt is computed."""

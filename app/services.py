@@ -129,6 +129,8 @@ def _services(
         settings, replica, key=secret, counters=counters, client=tiers, watch=watch
     )
     stack.callback(accounting.close)
+    for looks in (counters.looks, *([watch.looks] if watch else [])):
+        stack.callback(looks.close)
     salts = Salts(secret, read_epochs(database))
     collections = open_collections(settings, database, stack)
     templates = _templates(settings)

@@ -2,7 +2,9 @@
 
 SGLang has no pin. Under `--radix-eviction-policy priority` the KV of the lowest `priority` goes
 first, then the least recently used; KV keeps the highest priority that it was ever asked for with,
-and nothing takes that back. So requests have a base, and corpora stand a little above it. When too
+and nothing takes that back. A prompt whose answer fills a page counts one more than its request
+(srt/mem_cache/unified_radix_cache.py of 0.5.23 puts it in again, above its answer). So requests
+have a base, one above it stand their prompts, and corpora two and more. When too
 much KV stands there that no corpus wants any more, the base is lifted above all of it.
 
 Priority is also the order of the engine's queue, and who is ahead by more than
@@ -14,7 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-_ABOVE = 1
+_ABOVE = 2
 _MOST_ABOVE = 4
 _LIFT = 5
 # Requests that were sent before a lift have ended by the next one.

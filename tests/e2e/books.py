@@ -39,7 +39,7 @@ def _grown(after: Tokens, before: Tokens) -> Tokens:
 def assert_served(reply: Reply, cold: Reply, tier: str) -> None:
     """All whole chunks came, from this tier, but for what the engine held of the scaffold."""
     served, chunks = reply.served, (cold.tokens - 1) // CHUNK_TOKENS * CHUNK_TOKENS
-    assert served["gpu"] <= _MOST_SHARED_TOKENS
+    assert served["gpu"] <= _MOST_SHARED_TOKENS, (served, reply.block)
     assert served == dict.fromkeys(TIERS, 0) | {
         "gpu": served["gpu"],
         tier: chunks - served["gpu"],

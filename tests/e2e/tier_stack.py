@@ -110,9 +110,14 @@ class TierStack:
         """Other prompts, as many as take so many tokens."""
         prompts = [new_prompt(_FILLER_WORDS) for _ in range(tokens // _FILLER_TOKENS + 1)]
         with ThreadPoolExecutor(3) as clients:
-            replies = list(clients.map(lambda prompt: self.ask(prompt, max_tokens=1), prompts))
+            replies = list(clients.map(self._ask_at_length, prompts))
         assert all(reply.answered for reply in replies), replies
         assert min(reply.tokens for reply in replies) >= _FILLER_TOKENS
+
+    def _ask_at_length(self, prompt: str) -> Reply:
+        """For an answer that fills a page: the engine counts such a prompt one priority higher,
+        and would keep the others' prompts before any that counts less."""
+        return self.ask(prompt, max_tokens=PAGE_TOKENS + 1)
 
     def flush_engine(self) -> None:
         assert eventually(
