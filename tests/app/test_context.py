@@ -12,6 +12,8 @@ from app.settings import Settings
 from bench.engine_sim import SimulatorThread
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
+pytestmark = pytest.mark.slow
+
 PORTS = ("Arvik", "Brenna", "Cold Bay", "Dunmore", "Eskdale", "Farsund", "Gull Rock", "Holm")
 PARAGRAPH = "{port} has a harbour with {n} berths. Tickets to {port} cost {n} crowns for an adult."
 

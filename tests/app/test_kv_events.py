@@ -20,7 +20,7 @@ from cache.prefix_index import PrefixIndex
 from cache.prefix_match import ReplicaMatch
 from tests.app.conditions import becomes
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PAGE = 16
 REPLICA = "engine-0"

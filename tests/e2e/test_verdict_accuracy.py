@@ -88,6 +88,7 @@ def simulator(tmp_path: Path) -> Iterator[SimulatorThread]:
         yield running
 
 
+@pytest.mark.slow
 def test_verdicts_of_a_simulated_engine_are_right(
     simulator: SimulatorThread, tmp_path: Path
 ) -> None:

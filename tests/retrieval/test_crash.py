@@ -17,6 +17,8 @@ import sqlalchemy
 from retrieval import Collection, Collections, FileStatus, HashingEmbedder, metadata
 from retrieval.tables import pending_embeddings
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FILES = 40
 

@@ -31,6 +31,8 @@ from retrieval.ingest_queue import IngestQueue
 from retrieval.parsing import parse
 from retrieval.tables import collection_files, pending_embeddings
 
+pytestmark = pytest.mark.slow
+
 OpenCollections = Callable[..., Collections]
 
 

@@ -23,7 +23,7 @@ from tests.app.corpora.conftest import (
     simulator_config,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 FERRY, TOWER = long_text("The ferry leaves at nine", 60), long_text("The tower is open", 60)
 

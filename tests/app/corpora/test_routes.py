@@ -17,6 +17,8 @@ from bench.engine_sim import SimulatorThread
 from tests.app.corpora.conftest import corpus_settings, long_text, simulator_config
 from tests.gateways import running_gateway, wait_until_ready
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def url(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

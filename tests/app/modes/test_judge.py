@@ -16,6 +16,8 @@ from prompts import load_templates, render, shipped_templates
 from tests.app.modes.asking import collection
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = 20
 
 

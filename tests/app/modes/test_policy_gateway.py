@@ -16,6 +16,8 @@ from bench.engine_sim import ClockConfig, EventsConfig, SimulatorConfig, Simulat
 from tests.app.modes.asking import ask, collection
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
+pytestmark = pytest.mark.slow
+
 QUIET = ModesSettings(dwell_s=0.0)
 
 

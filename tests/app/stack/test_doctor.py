@@ -21,6 +21,8 @@ from app.stack.stack import start_stack
 from app.stack.tier_checks import breaker_is_open
 from tests.app.stack.children import eventually
 
+pytestmark = pytest.mark.slow
+
 
 def look(settings: StackSettings) -> dict[str, Check]:
     """Checks by name; the last one of a name counts."""

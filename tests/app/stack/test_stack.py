@@ -33,6 +33,8 @@ from app.stack.stack import start_stack
 from app.stack.stack_file import read_stack_file
 from tests.app.stack.children import eventually, is_alive
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[3]
 
 # `foreword up` with tiny programs: everything but the options' parsing is the real thing.

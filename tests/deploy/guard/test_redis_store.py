@@ -15,6 +15,8 @@ import redis
 from foreword_guard.redis_store import Completion, RedisStore
 from tests.deploy.guard.real import Process, eventually, free_port
 
+pytestmark = pytest.mark.slow
+
 SIZE = 20_000
 KEYS = [f"chunk{i}" for i in range(8)]
 

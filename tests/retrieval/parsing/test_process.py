@@ -26,6 +26,8 @@ from retrieval.errors import (
 from retrieval.parsing import DocumentParser, ParsingLimits, parse
 from tests.retrieval.parsing.files import docx_of, encrypted_pdf, report_docx
 
+pytestmark = pytest.mark.slow
+
 MakePdf = Callable[[tuple[tuple[str, ...], ...]], bytes]
 
 
