@@ -1,10 +1,6 @@
 """One embedding process, as its owner sees it."""
 
-import os
 import socket
-import subprocess
-import sys
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -14,12 +10,9 @@ from retrieval import embed_wire
 from retrieval.embed import Vectors
 from retrieval.embed_models import EmbeddingModel
 from retrieval.errors import EmbedderUnavailableError
+from retrieval.model_process import MODEL_START_S, start_model_process
 
-_PACKAGE_ROOT = Path(__file__).parents[1]
-# Of the environment, what the libraries need; secrets stay here.
-_PASSED_ON = ("HOME", "HF_HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
-# Loading reads the weights and imports torch, which takes long on a loaded machine.
-_START_S = 300.0
+_WORKER = "retrieval.embed_worker"
 _BATCH_S = 300.0
 
 _Said = TypeVar("_Said")
@@ -49,7 +42,9 @@ class EmbedChild:
         self._channel, theirs = socket.socketpair()
         try:
             with theirs:
-                self._process = _started(theirs, model, threads)
+                self._process = start_model_process(
+                    _WORKER, theirs, [str(model.folder), model.id], threads=threads
+                )
         except OSError as exc:
             self._channel.close()
             raise EmbedderUnavailableError(
@@ -65,7 +60,7 @@ class EmbedChild:
         """
         if self.dimension:
             return
-        ready = self._said(embed_wire.Ready, _START_S)
+        ready = self._said(embed_wire.Ready, MODEL_START_S)
         if ready.problem is not None:
             raise EmbedderUnavailableError(self._model_id, ready.problem)
         self.dimension = ready.dimension
@@ -123,33 +118,3 @@ class EmbedChild:
     def _died(self) -> ChildDiedError:
         self.end()
         return ChildDiedError(f"ended with exit status {self._process.returncode}")
-
-
-def _started(
-    theirs: socket.socket, model: EmbeddingModel, threads: int
-) -> "subprocess.Popen[bytes]":
-    """The process, with nothing of this one's environment that it doesn't need."""
-    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-P",
-            "-m",
-            "retrieval.embed_worker",
-            str(theirs.fileno()),
-            str(model.folder),
-            model.id,
-            str(threads),
-        ],
-        env={
-            **passed_on,
-            "PYTHONPATH": str(_PACKAGE_ROOT),
-            "PYTHONUTF8": "1",
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": str(threads),
-            "TOKENIZERS_PARALLELISM": "false",
-        },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        pass_fds=[theirs.fileno()],
-    )

@@ -5,10 +5,7 @@ takes no search of others with it.
 """
 
 import math
-import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,13 +16,10 @@ import msgspec
 
 from retrieval import embed_wire
 from retrieval.errors import RerankerError
+from retrieval.model_process import MODEL_START_S, start_model_process
 from retrieval.rerank_wire import Ask, Ready, Scores
 
-_PACKAGE_ROOT = Path(__file__).parents[1]
-# Of the environment, what the libraries need; secrets stay here.
-_PASSED_ON = ("HOME", "HF_HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
-# Loading reads the weights and imports torch, which takes long on a loaded machine.
-_START_S = 300.0
+_WORKER = "retrieval.rerank_worker"
 _TRIES = 2
 
 _Said = TypeVar("_Said")
@@ -129,7 +123,7 @@ class _Child:
         self._channel, theirs = socket.socketpair()
         try:
             with theirs:
-                self._process = _started(theirs, model, threads)
+                self._process = start_model_process(_WORKER, theirs, [model], threads=threads)
         except OSError:
             self._channel.close()
             raise
@@ -144,7 +138,7 @@ class _Child:
         Raises:
             EOFError, OSError: the process ended, or hangs.
         """
-        return self._said(Ready, _START_S)
+        return self._said(Ready, MODEL_START_S)
 
     def scores(self, query: str, texts: Sequence[str], timeout_s: float) -> list[float]:
         """See `Reranker`.
@@ -176,23 +170,3 @@ class _Child:
             return msgspec.json.decode(embed_wire.receive(self._channel), type=kind)
         except msgspec.DecodeError as exc:
             raise EOFError from exc
-
-
-def _started(theirs: socket.socket, model: str, threads: int) -> "subprocess.Popen[bytes]":
-    """The process, with nothing of this one's environment that it doesn't need."""
-    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    command = [sys.executable, "-P", "-m", "retrieval.rerank_worker"]
-    return subprocess.Popen(
-        [*command, str(theirs.fileno()), model, str(threads)],
-        env={
-            **passed_on,
-            "PYTHONPATH": str(_PACKAGE_ROOT),
-            "PYTHONUTF8": "1",
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": str(threads),
-            "TOKENIZERS_PARALLELISM": "false",
-        },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        pass_fds=[theirs.fileno()],
-    )

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import httpx
 
+from bench.child_process import running_child
 from bench.errors import GatewayAnswerError, StackStartError
 
 _START_S = 400.0
-_STOP_S = 60.0
 _STILL = 4
 
 
@@ -95,7 +95,7 @@ def running_up(options: UpOptions, folder: Path) -> Iterator[Stack]:
         *(_tiers(options) if options.tiers else ["--no-tiers"]),
         *(["--model", options.model] if options.model else []),
     ]  # fmt: skip
-    with _child(command, folder, "stack", _environment(options.env)) as process:
+    with running_child(command, folder, "stack", _environment(options.env)) as process:
         yield _ready_stack(process, home / "run" / "stack.json", folder / "stack.log")
 
 
@@ -109,7 +109,7 @@ def running_simulated(
         StackStartError: one of them didn't get ready.
     """
     command = [sys.executable, "-m", "bench.engine_sim", "--port", "0", *simulator]
-    with _child(command, folder, "simulator", _environment(None)) as engine:
+    with running_child(command, folder, "simulator", _environment(None)) as engine:
         assert engine.stdout is not None
         engine_url = engine.stdout.readline().strip()
         if not engine_url:
@@ -123,7 +123,7 @@ def running_simulated(
             "FOREWORD_ENGINE__URL": engine_url,
         }
         serve = [sys.executable, "-m", "app.serve", "--port", str(port)]
-        with _child(serve, folder, "gateway", _environment({**own, **env})) as gateway:
+        with running_child(serve, folder, "gateway", _environment({**own, **env})) as gateway:
             stack = Stack(url=f"http://127.0.0.1:{port}", engine_url=engine_url)
             _wait(lambda: _is_ready(stack.url), gateway, "the gateway", folder / "gateway.log")
             yield stack
@@ -166,25 +166,3 @@ def _wait(look: Callable[[], bool], process: "subprocess.Popen[str]", what: str,
         if process.poll() is not None or time.monotonic() > deadline:
             raise StackStartError(what, log)
         time.sleep(0.2)
-
-
-@contextmanager
-def _child(
-    command: list[str], folder: Path, name: str, environment: Mapping[str, str]
-) -> Iterator["subprocess.Popen[str]"]:
-    """A program that ends with us; it runs in a folder where no `foreword.toml` is."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name}.log").open("a") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True,
-            process_group=0,
-        )  # fmt: skip
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()

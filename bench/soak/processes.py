@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+from bench.child_process import running_child
 from bench.errors import SoakError
 from bench.soak.fault_plan import EVENT_BUFFER_STEPS
 from bench.soak.http import HttpClient
@@ -20,7 +21,6 @@ from bench.soak.model_folder import CONTEXT_TOKENS, write_model_folder
 from bench.soak.options import SoakOptions
 
 _START_S = 120.0
-_STOP_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +43,14 @@ def running_processes(options: SoakOptions) -> Iterator[Running]:
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     model = write_model_folder(folder / "model")
-    with _child(simulator_command(options, model), folder, "simulator", os.environ) as simulator:
+    with running_child(
+        simulator_command(options, model), folder, "simulator", os.environ
+    ) as simulator:
         simulator_port = _announced_port(simulator, folder / "simulator.log")
         port = _free_port()
         command = [sys.executable, "-m", "app.serve", "--port", str(port)]
         environment = gateway_environment(options, folder, simulator_port)
-        with _child(command, folder, "gateway", environment) as gateway:
+        with running_child(command, folder, "gateway", environment) as gateway:
             yield Running(
                 gateway_pid=gateway.pid,
                 gateway_port=port,
@@ -100,33 +102,6 @@ async def wait_until_ready(client: HttpClient, what: str) -> None:
             pass
         await asyncio.sleep(0.2)
     raise SoakError(what, f"it was not ready within {_START_S:.0f} s")
-
-
-@contextmanager
-def _child(
-    command: list[str], folder: Path, name: str, environment: Mapping[str, str]
-) -> Iterator["subprocess.Popen[str]"]:
-    """A program that ends with us; it runs in the soak's folder, where no `foreword.toml` is."""
-    with (folder / f"{name}.log").open("a") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            # An interrupt from the keyboard ends the soak in order; it mustn't reach them first.
-            process_group=0,
-        )
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def _announced_port(process: "subprocess.Popen[str]", log: Path) -> int:
