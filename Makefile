@@ -9,13 +9,14 @@ TEST_ENV := FOREWORD_TEST_CACHE=$(TEST_ROOT)/cache
 # What one process has compiled the next one reads; `make clean` removes it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up test test-fast lint lock bench soak clean help
+.PHONY: install up test test-fast lint docs lock bench soak clean help
 
 help:
 	@echo "make up         install what is needed and start the whole stack here"
 	@echo "make test       the whole suite, the real engine included"
 	@echo "make test-fast  the quick tests, which start no engine"
 	@echo "make lint       format, lint, types, import contracts, our own templates and Compose file"
+	@echo "make docs       the documentation as a site, in dist/docs; fails on a broken link"
 	@echo "make bench      all benchmarks against their budgets (up to two hours; 4 GB of disk)"
 	@echo "make soak       a million requests through the gateway (hours; it can be taken up again)"
 	@echo "make install    just the Python environment (.venv)"
@@ -37,23 +38,35 @@ $(STAMP): requirements.lock pyproject.toml
 up: install
 	@$(VENV)/bin/foreword up $(UP_ARGS)
 
-# The engine wants the machine for itself; all else shares two cores.
-test: install test-fast
-	$(TEST_ENV) $(VENV)/bin/pytest -m "slow and not engine" -n 2 --dist loadfile
+# The engine wants the machine for itself; all else shares two cores, and one of three always waits.
+SHARED := -n 3 --dist loadfile
+QUICK := -m "not engine and not slow" $(SHARED)
+
+test: install
+	$(TEST_ENV) $(VENV)/bin/pytest $(QUICK)
+	$(TEST_ENV) $(VENV)/bin/pytest -m "slow and not engine" $(SHARED)
 	$(TEST_ENV) $(VENV)/bin/pytest -m engine
 
+# What holds for all values is tried on fewer of them than in the whole suite.
 test-fast: install
-	$(TEST_ENV) $(VENV)/bin/pytest -m "not engine and not slow" -n 2 --dist loadfile
+	$(TEST_ENV) $(VENV)/bin/pytest $(QUICK) --hypothesis-profile few
 
 lint: install
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	MYPYPATH=deploy/pytest-plugin/src $(VENV)/bin/mypy -p foreword_pytest
+	$(VENV)/bin/mypy examples
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/foreword lint prompts/templates
-	$(VENV)/bin/foreword lint --engine-config docker-compose.yml --engine-config deploy/compose/lmcache.yaml
+	$(VENV)/bin/foreword lint prompts/templates examples
+	$(VENV)/bin/foreword lint --engine-config docker-compose.yml --engine-config deploy/compose/lmcache.yaml --engine-config deploy/kubernetes/base/engines.yaml
 	$(VENV)/bin/foreword lock --check
+
+# Offline: nothing is fetched, and the pages load nothing but themselves.
+docs: install
+	rm -rf dist/docs
+	$(VENV)/bin/python -m sphinx --fail-on-warning --keep-going --quiet -b html -c docs/site -d dist/.doctrees . dist/docs
+	@echo "dist/docs/index.html"
 
 # Both write their results to bench/results, and fail where a budget or a check does.
 bench: install

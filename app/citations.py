@@ -63,6 +63,8 @@ class _Hit(NamedTuple):
 
 def cite(answer: str, passages: Sequence[Passage]) -> list[dict[str, Any]]:
     """The citations of an answer, best first, at most three, one for each file."""
+    if not passages:
+        return []
     named = _names(answer)
     words = telling_words(answer)
     best: dict[tuple[str, str], tuple[_Hit, Passage]] = {}

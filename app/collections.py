@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 import anyio
 import sqlalchemy
@@ -10,6 +11,7 @@ import structlog
 from app.deletions import KvDeletions
 from app.errors import InvalidSettingError
 from app.settings import RetrievalSettings, Settings
+from cache.steady_clock import SteadyClock
 from retrieval import (
     ChunkingSettings,
     CollectionNotFoundError,
@@ -33,17 +35,33 @@ _HASHING = "hashing"
 _LOOK_EVERY_S = 60.0
 
 
-def open_collections(
-    settings: Settings, database: sqlalchemy.Engine, stack: AsyncExitStack
-) -> Collections:
-    """The collections, their ingest queue running; the stack closes them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedEmbedder:
+    """The deployment's embedder; `model` is None for `hashing`, which is none."""
+
+    embedder: HashingEmbedder | ProcessEmbedder
+    model: EmbeddingModel | None
+
+
+def open_embedder(settings: RetrievalSettings) -> OpenedEmbedder:
+    """What embeds documents, questions and clients' texts; `open_collections` closes it.
 
     Raises:
         EmbedderError: the embedding model isn't on this machine.
         InvalidSettingError: it doesn't read passages of the length that is set.
     """
-    model = check_embedder(settings.retrieval)
-    embedder = _embedder(model, settings.retrieval)
+    model = check_embedder(settings)
+    return OpenedEmbedder(embedder=_embedder(model, settings), model=model)
+
+
+def open_collections(
+    settings: Settings,
+    database: sqlalchemy.Engine,
+    stack: AsyncExitStack,
+    opened: OpenedEmbedder,
+) -> Collections:
+    """The collections, their ingest queue running; the stack closes them."""
+    model, embedder = opened.model, opened.embedder
     parser = DocumentParser(
         ParsingLimits(
             max_seconds=settings.retrieval.parse_seconds,
@@ -86,16 +104,22 @@ class Expiry:
         self._collections = collections
         self._deletions = deletions
         self._now = now
+        self._clock = SteadyClock(now=now)
         self._log = structlog.get_logger()
 
     async def watch(self) -> None:
         """Look every minute, for ever."""
         while True:
             try:
-                await self.delete_overdue()
+                await self.look()
             except (RetrievalError, sqlalchemy.exc.SQLAlchemyError) as error:
                 self._log.warning("expiry_waits", problem=str(error))
             await anyio.sleep(_LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """Delete what is overdue, unless the time of day isn't to be believed."""
+        if self._clock.is_steady():
+            await self.delete_overdue()
 
     async def delete_overdue(self) -> None:
         """Delete what is overdue now, with the KV of its prompts; the files stay."""

@@ -11,10 +11,21 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from struct import Struct
 from typing import Any
 
+import orjson
+
 from app.schemas import Mode
-from prompts import Message, Prompt, PromptTokenizer, TokenizedPrompt, Tool, Transcript
+from prompts import (
+    Message,
+    Prompt,
+    PromptStem,
+    PromptTokenizer,
+    TokenizedPrompt,
+    Tool,
+    Transcript,
+)
 from prompts.errors import ChatTemplateError, TranscriptRewriteError
 from retrieval import Excerpt
 
@@ -22,8 +33,19 @@ _DIGEST_BYTES = 16
 _ENTRY_BYTES = 500
 # A token id in a tuple, and the object for what is written about it.
 _TOKEN_BYTES = 8
+_ID_BYTES = 4
+_OWN_BYTES = 120
+# Noted with a stem: the key of the last answer in it, what the next one's goes on with, and the
+# answers in it that the model spelled otherwise than their text is encoded.
+_SAID, _BEGUN, _OWN = "answer's key", "begun key", "own ids"
 # Texts from here on are kept once, however many conversations begin with them.
 _LONG_CHARACTERS = 4096
+
+
+# How many bytes a text takes, before it in a digest.
+_size = Struct(">Q").pack
+
+OwnIds = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +71,9 @@ class Answered:
 
     Attributes:
         held_bytes, held_digest: of the ids that the engine held after it, packed.
-        transcript: of the prompt; None where that was encoded as its text alone is.
+        transcript: of the prompt; None where that can be made anew.
+        own: earlier answers that are in the prompt as the model spelled them: numbers of the
+            messages, and ids.
         cuts: those of the prompt's layout: what was encoded then is found again.
     """
 
@@ -61,6 +85,7 @@ class Answered:
     held_bytes: int
     held_digest: bytes
     transcript: Transcript | None
+    own: "OwnIds"
     cuts: tuple[int, ...]
 
     def is_begun_by(self, prompt: TokenizedPrompt) -> bool:
@@ -73,13 +98,47 @@ class Answered:
 
         None where the chat template refuses them, or writes them anew from the beginning.
         """
-        before = self.transcript
         try:
-            if before is None:
-                before = Transcript.start(tokenizer, self.messages, self.tools, cuts=self.cuts)
+            before = self.transcript or self._transcript(tokenizer)
             return before.answer(self.output_ids, self.answer).follow(messages)
         except (ChatTemplateError, TranscriptRewriteError):
             return None
+
+    def _transcript(self, tokenizer: PromptTokenizer) -> Transcript:
+        """Of the prompt. Raises ChatTemplateError."""
+        stops = [*(number for number, _ in self.own), len(self.messages)]
+        made = Transcript.start(tokenizer, self.messages[: stops[0]], self.tools, cuts=self.cuts)
+        for (number, ids), stop in zip(self.own, stops[1:], strict=True):
+            made = made.answer(ids, self.messages[number])
+            made = made.append(*self.messages[number + 1 : stop])
+        return made
+
+
+@dataclass(slots=True, kw_only=True)
+class Resumed:
+    """What is known of an answer that a conversation goes on after.
+
+    Attributes:
+        answered: None where it isn't remembered.
+    """
+
+    answered: Answered | None
+    key: bytes
+    begun: blake2b
+    own: OwnIds
+    message: int
+
+    def note(self, stem: PromptStem, *, holds_own: bool) -> None:
+        """Tell the stem of that conversation, whether or not the answer's own ids are in it."""
+        stem.notes.update({_SAID: self.key, _BEGUN: self.begun, _OWN: self.own})
+        if holds_own and self.answered is not None:
+            ids = tuple(self.answered.output_ids)
+            stem.notes[_OWN] = (*self.own, (self.message, ids))
+
+
+def note_own_ids(stem: PromptStem, transcript: Transcript) -> None:
+    """Tell a stem which answers' own ids are in it."""
+    stem.notes[_OWN] = transcript.answers
 
 
 @dataclass(slots=True)
@@ -141,19 +200,37 @@ class Conversations:
         weight = len(turn.content) + sum(len(e.text) for e in turn.excerpts)
         self._keep(b"turn" + key, turn, (), weight)
 
-    def said(self, salt: str, prompt: Prompt, tokenizer: PromptTokenizer) -> Answered | None:
+    def said(
+        self,
+        salt: str,
+        prompt: Prompt,
+        tokenizer: PromptTokenizer,
+        stem: PromptStem | None = None,
+    ) -> Answered | None:
         """What the model answered last in the conversation that a prompt goes on with.
 
         None where no answer in it is remembered, or the engine serves another model now.
         """
-        messages = prompt.messages
-        last = _last_answer(messages)
-        if last is None:
+        if stem is not None and stem.notes.get(_SAID, b"") is None:
             return None
-        known = self._find(_answer_key(salt, prompt.tools, messages[: last + 1]))
+        key = _said_key(salt, prompt, stem)
+        known = self._find(key) if key is not None else None
         if not isinstance(known, Answered) or known.tokenizer != tokenizer.identity:
             return None
         return known
+
+    def resumed(self, salt: str, stem: PromptStem, asked: Message, answer: Message) -> Resumed:
+        """The answer to a message that was asked with a stem."""
+        begun = _begun_of(salt, stem).copy()
+        _add(begun, _spelled(asked))
+        _add(begun, _spelled(answer))
+        key = b"said" + begun.digest()
+        known = self._find(key)
+        if not isinstance(known, Answered) or known.tokenizer != stem.tokenizer.identity:
+            known = None
+        own: OwnIds = stem.notes.get(_OWN, ())
+        number = len(stem.prompt.messages)
+        return Resumed(answered=known, key=key, begun=begun, own=own, message=number)
 
     def answered(
         self,
@@ -166,10 +243,16 @@ class Conversations:
         transcript: Transcript | None,
     ) -> None:
         """Remember what the model said to a prompt; `transcript` is the one of that prompt."""
-        prompt, held_ids = sent.prompt, sent.packed + array("I", output_ids).tobytes()
-        cuts = sent.layout.cuts if sent.layout and transcript is None else ()
-        key = _answer_key(salt, prompt.tools, (*prompt.messages, answer))
+        prompt, held_ids = sent.prompt, sent.hashed()
+        held_ids.update(array("I", output_ids).tobytes())
+        cuts = tuple(sent.cuts) if transcript is None else ()
+        own: OwnIds = ()
+        if sent.stem is not None and transcript is None:
+            own = sent.stem.notes.get(_OWN, ())
+        key = _answered_key(salt, prompt, answer, sent.stem)
         held = len(answer.content) + _TOKEN_BYTES * (len(output_ids) + len(cuts))
+        if own:
+            held += sum([_OWN_BYTES + _TOKEN_BYTES * len(ids) for _, ids in own])
         if transcript is not None:
             characters = sum(len(message.content) for message in transcript.messages)
             held += _TOKEN_BYTES * len(transcript.token_ids) + characters
@@ -189,10 +272,11 @@ class Conversations:
                 tools=prompt.tools,
                 output_ids=tuple(output_ids),
                 answer=answer,
-                held_bytes=len(held_ids),
-                held_digest=_held_digest(held_ids),
+                held_bytes=len(sent.packed) + _ID_BYTES * len(output_ids),
+                held_digest=held_ids.digest(),
                 transcript=transcript,
-                cuts=tuple(cuts),
+                own=own,
+                cuts=cuts,
             ),
             tuple(texts),
             held,
@@ -206,7 +290,8 @@ class Conversations:
         return entry.value
 
     def _keep(self, key: bytes, value: Any, texts: tuple[str, ...], weight: int) -> None:
-        self._drop(key)
+        if key in self._entries:
+            self._drop(key)
         shared: dict[str, str] = {}
         for text in texts:
             one, added = self._shared.take(text)
@@ -230,27 +315,80 @@ def conversation_keys(about: Iterable[str], messages: Iterable[Message]) -> list
     """For each message, a digest of `about` and of all messages up to it."""
     digest = blake2b(digest_size=_DIGEST_BYTES)
     for text in about:
-        _add(digest, text)
+        _add(digest, text.encode())
     keys: list[bytes] = []
     for message in messages:
         # Clients often leave an answer's reasoning out when they send it back.
-        _add(digest, (replace(message, reasoning=None) if message.reasoning else message).spelled)
+        _add(digest, _spelled(message))
         keys.append(digest.digest())
     return keys
+
+
+def _spelled(message: Message) -> bytes:
+    """All of a message but its reasoning: equal bytes, equal messages."""
+    calls: tuple[tuple[str, ...], ...] = ()
+    if message.tool_calls:
+        calls = tuple([(call.id, call.name, call.arguments) for call in message.tool_calls])
+    try:
+        return orjson.dumps(
+            (message.role, message.content, calls, message.tool_call_id, message.name)
+        )
+    except orjson.JSONEncodeError:  # half a surrogate pair
+        return replace(message, reasoning=None).spelled.encode()
 
 
 def _held_digest(packed: bytes) -> bytes:
     return blake2b(packed, digest_size=_DIGEST_BYTES).digest()
 
 
-def _add(digest: blake2b, text: str) -> None:
-    data = text.encode()
-    digest.update(len(data).to_bytes(8, "big"))
-    digest.update(data)
+def _add(digest: blake2b, data: bytes) -> None:
+    digest.update(_size(len(data)) + data)
 
 
-def _answer_key(salt: str, tools: Sequence[Tool], messages: Sequence[Message]) -> bytes:
-    return b"said" + conversation_keys([salt, *(tool.json for tool in tools)], messages)[-1]
+def _said_key(salt: str, prompt: Prompt, stem: PromptStem | None) -> bytes | None:
+    """The key of the last answer in a prompt's messages; None where there is none."""
+    if stem is not None and _SAID in stem.notes:
+        known: bytes | None = stem.notes[_SAID]
+        return known
+    last = _last_answer(prompt.messages)
+    key = None
+    if last is not None:
+        key = b"said" + _begun(salt, prompt.tools, prompt.messages[: last + 1]).digest()
+    if stem is not None:
+        stem.notes[_SAID] = key
+    return key
+
+
+def _answered_key(salt: str, prompt: Prompt, answer: Message, stem: PromptStem | None) -> bytes:
+    """The key of an answer to a prompt."""
+    *earlier, last = prompt.messages
+    if stem is not None:
+        digest = _begun_of(salt, stem).copy()
+    else:
+        digest = _begun(salt, prompt.tools, earlier)
+    said, answered = _spelled(last), _spelled(answer)
+    digest.update(b"%b%b%b%b" % (_size(len(said)), said, _size(len(answered)), answered))
+    return b"said" + digest.digest()
+
+
+def _begun_of(salt: str, stem: PromptStem) -> blake2b:
+    """Of all messages of a stem but the last; to be copied."""
+    begun: blake2b | None = stem.notes.get(_BEGUN)
+    if begun is None:
+        begun = _begun(salt, stem.prompt.tools, stem.prompt.messages[:-1])
+        stem.notes[_BEGUN] = begun
+    return begun
+
+
+def _begun(salt: str, tools: Sequence[Tool], messages: Iterable[Message]) -> blake2b:
+    """As `conversation_keys`, to be gone on with."""
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    _add(digest, salt.encode())
+    for tool in tools:
+        _add(digest, tool.json.encode())
+    for message in messages:
+        _add(digest, _spelled(message))
+    return digest
 
 
 def _last_answer(messages: Sequence[Message]) -> int | None:

@@ -64,7 +64,7 @@ def open_database(where: Path | str, *, caps: LabelCaps | None = None) -> sqlalc
         return _open_file(where, caps)
     try:
         url = sqlalchemy.make_url(where)
-    except sqlalchemy.exc.ArgumentError as error:
+    except (sqlalchemy.exc.ArgumentError, ValueError) as error:
         raise DatabaseError("in FOREWORD_DATABASE__URL", "it is not a URL") from error
     if url.get_backend_name() == "sqlite":
         return _open_file(Path(url.database or "foreword.db"), caps)
@@ -91,7 +91,11 @@ def snapshot(engine: sqlalchemy.Engine) -> Iterator[sqlalchemy.Connection]:
 
 
 def _open_file(path: Path, caps: LabelCaps | None) -> sqlalchemy.Engine:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # What is in it is nobody else's.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise HomeError(path.parent, error.strerror or str(error)) from error
     engine = sqlalchemy.create_engine(f"sqlite:///{path}")
     sqlalchemy.event.listen(engine, "connect", _set_pragmas)
     try:

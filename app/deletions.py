@@ -15,7 +15,7 @@ import structlog
 
 from app.errors import TierServerError
 from app.salts import Salts
-from app.tables import kv_deletions, tenant_epochs
+from app.tables import conversations, kv_deletions, tenant_epochs
 from app.tier_client import TierClient
 from retrieval import CollectionNotFoundError, Collections, RetrievalError
 
@@ -76,6 +76,26 @@ class KvDeletions:
 
         await self._gone([await anyio.to_thread.run_sync(delete)])
 
+    async def delete_own(
+        self,
+        conversation_id: str,
+        *,
+        tenant: str,
+        remove: "Callable[..., None]",
+    ) -> None:
+        """Delete a conversation whose KV lies under a salt of its own, and that KV with it.
+
+        `remove` takes the conversation out of the database, and does `also` in one with that.
+        """
+
+        def delete() -> str:
+            self._learn_epochs()
+            salt = self._salts.of(tenant, conversation_id)
+            remove(also=lambda connection: _insert(connection, [salt], tenant, None))
+            return salt
+
+        await self._gone([await anyio.to_thread.run_sync(delete)])
+
     async def work(self) -> None:
         """Destroy what is due, for ever."""
         begun = False
@@ -128,6 +148,7 @@ class KvDeletions:
     def _write_tenant(self, tenant: str) -> tuple[list[str], int]:
         self._learn_epochs()
         owned = [c.id for c in self._collections.list_all(tenant=tenant)]
+        owned += self._isolated(tenant)
         salts = [self._salts.of(tenant, whose) for whose in (None, *owned)]
         epoch = self._salts.epoch(tenant) + 1
         with self._database.begin() as connection:
@@ -135,6 +156,13 @@ class KvDeletions:
             connection.execute(sa.insert(tenant_epochs).values(tenant=tenant, epoch=epoch))
             _insert(connection, salts, tenant, None)
         return salts, epoch
+
+    def _isolated(self, tenant: str) -> list[str]:
+        """Conversations whose KV lies under a salt of their own."""
+        found = sa.select(conversations.c.id, conversations.c.options)
+        with self._database.connect() as connection:
+            rows = connection.execute(found.where(conversations.c.tenant == tenant)).all()
+        return [row.id for row in rows if row.options.get("isolated")]
 
     def _write(self, salts: Sequence[str], tenant: str, collection_id: str | None) -> None:
         with self._database.begin() as connection:

@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 import orjson
 
 from app.errors import EngineProtocolError, EngineResponseError
+from app.observation import trace_headers
 from app.upstream import Headers, Upstream, UpstreamResponse
+
+CHAT_PATH = "/v1/chat/completions"
+TEXT_PATH = "/v1/completions"
 
 _JSON: Headers = ((b"content-type", b"application/json"),)
 
@@ -31,8 +35,8 @@ class EngineInfo:
 
     `cache_report` tells whether it counts cached tokens in each answer: without
     `--enable-cache-report` the figure is unknown. `page_tokens` is its `--page-size`. `kv_events`
-    is None where it publishes none that one subscriber could follow. `settings` is its whole
-    `/server_info`.
+    is None where it publishes none that one subscriber could follow. `adapters` are the LoRA
+    adapters that it had loaded. `settings` is its whole `/server_info`.
     """
 
     model_path: str
@@ -45,6 +49,7 @@ class EngineInfo:
     tiers: bool
     version: str
     kv_events: KvEventsAddress | None = None
+    adapters: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
@@ -53,6 +58,7 @@ class EngineClient:
 
     def __init__(self, upstream: Upstream) -> None:
         self.url = upstream.url
+        self.exchange = upstream.exchange
         self._upstream = upstream
 
     async def ready(self) -> bool:
@@ -74,7 +80,8 @@ class EngineClient:
         models = await self._json("GET", "/v1/models")
         try:
             context_tokens = int(models["data"][0]["max_model_len"])
-            return _info(raw, context_tokens=context_tokens, url=self.url)
+            adapters = _adapters(models["data"])
+            return _info(raw, context_tokens=context_tokens, adapters=adapters, url=self.url)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             problem = f"/server_info or /v1/models lacks {error}"
             raise EngineProtocolError(self.url, problem) from error
@@ -112,9 +119,13 @@ class EngineClient:
             case _:
                 raise EngineProtocolError(self.url, "/v1/tokenize has no tokens")
 
-    async def token_ids(self, text: str) -> list[int]:
-        """The ids of a text, with no chat template and no special token around it."""
-        body = orjson.dumps({"prompt": text, "add_special_tokens": False})
+    async def token_ids(self, text: str, *, with_marks: bool = False) -> list[int]:
+        """The ids of a text, with no chat template.
+
+        Args:
+            with_marks: with the special tokens that the model's tokenizer puts around a text.
+        """
+        body = orjson.dumps({"prompt": text, "add_special_tokens": with_marks})
         match await self._json("POST", "/v1/tokenize", body):
             case {"tokens": list() as tokens}:
                 return [int(token) for token in tokens]
@@ -149,22 +160,39 @@ class EngineClient:
         return (await self._read("GET", "/metrics")).decode()
 
     async def chat(
-        self, body: Mapping[str, object], *, labels: Mapping[str, str]
+        self,
+        body: Mapping[str, object],
+        *,
+        labels: Mapping[str, str],
+        path: str = CHAT_PATH,
     ) -> UpstreamResponse:
-        """Send a chat completion; the caller closes the answer.
+        """Send a chat completion, or what `path` takes; the caller closes the answer.
 
         `labels` are counted by the engine in its own metrics, for each template and tenant.
 
         Raises:
             EngineResponseError: the engine refused it.
         """
-        headers = (*_JSON, (b"x-custom-labels", orjson.dumps(labels)))
-        response = await self._upstream.send(
-            "POST", "/v1/chat/completions", headers=headers, body=orjson.dumps(body)
-        )
+        headers = (*_JSON, (b"x-custom-labels", orjson.dumps(labels)), *trace_headers())
+        response = await self._upstream.send("POST", path, headers=headers, body=orjson.dumps(body))
         if response.status != 200:
             raise await self._refusal(response)
         return response
+
+    async def chat_begun(self, response: UpstreamResponse) -> None:
+        """Until some of the answer to a chat request has come.
+
+        Raises:
+            EngineError: the engine refused it, or broke off.
+        """
+        if response.status != 200:
+            raise await self._refusal(response)
+        await response.begun()
+
+    def framed(self, labels: Mapping[str, str]) -> tuple[bytes, bytes]:
+        """What stands before and after the length of a body, in an untraced chat request."""
+        headers = (*_JSON, (b"x-custom-labels", orjson.dumps(labels)))
+        return self._upstream.framed("POST", CHAT_PATH, headers)
 
     async def abort(self, request_id: str) -> None:
         """Stop a request that nobody waits for any more."""
@@ -213,7 +241,14 @@ def _message(body: bytes) -> str:
             return str(parsed)[:500]
 
 
-def _info(raw: Mapping[str, object], *, context_tokens: int, url: str) -> EngineInfo:
+def _adapters(models: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
+    """The models in `/v1/models` that stand on another."""
+    return tuple(sorted(str(each["id"]) for each in models if each.get("parent")))
+
+
+def _info(
+    raw: Mapping[str, object], *, context_tokens: int, adapters: tuple[str, ...], url: str
+) -> EngineInfo:
     model_path = str(raw["model_path"])
     states = raw.get("internal_states")
     state = states[0] if isinstance(states, list) and states else {}
@@ -229,6 +264,7 @@ def _info(raw: Mapping[str, object], *, context_tokens: int, url: str) -> Engine
         tiers=bool(raw.get("enable_lmcache")),
         version=str(raw.get("version", "unknown")),
         kv_events=_kv_events(raw.get("kv_events"), url=url),
+        adapters=adapters,
         settings=raw,
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import structlog
 
 from app.crosscheck import EngineCounters
-from app.replica import ReplicaView
+from app.replica_view import ReplicaView
 from cache.engine_config import check_engine
 from prompts.lint.findings import Finding, Severity
 

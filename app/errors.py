@@ -5,28 +5,52 @@ GatewayError
 ├── InvalidRequestError          (param)          the client's request is at fault
 │   ├── ModelNotFoundError       (model, known)
 │   ├── BodyTooLargeError        (limit_bytes)
+│   ├── BodiesFullError          (limit_bytes)    those under way fill the memory for them
+│   ├── ForeignPageError         (header, value, setting) a web page of somebody else
 │   ├── UnsupportedMediaTypeError (expected)      a body of another kind
 │   ├── RefusedFieldError        (field)          steers the engine or another tenant
 │   ├── ContextLengthError       (prompt_tokens, completion_tokens, limit)
+│   │   └── ConversationTooLongError (conversation)
+│   ├── ResponseNotInBackgroundError (response_id, wanted) its client waited for it
+│   ├── OutputLimitError         (requested, limit)
+│   ├── PromptLimitError         (prompt_tokens, limit)
 │   ├── CorpusTooLargeError      (collection, prompt_tokens, limit)
 │   └── CorpusRestrictedError    (collection)     not everybody may see all of it
+├── AuthenticationError          (problem)        no key, or one that doesn't hold
+├── PermissionDeniedError        (role, needed)
+├── AdmissionError               (retry_after_s)  not now
+│   ├── RateLimitError           (what, limit, requested)
+│   ├── QueueFullError           (queued)
+│   └── DeadlineError            (deadline_s, waited_s)
+├── KeyNotFoundError             (key_id)
+├── KeyRefusedError              (problem)        a key that may not be made or changed so
 ├── EngineError                  (engine)
 │   ├── EngineUnreachableError   (problem)
 │   ├── EngineTimeoutError       (phase, after_s)
 │   ├── EngineResponseError      (status, message)
-│   └── EngineProtocolError      (problem)
-├── EngineNotReadyError          (engine)
-│   └── EngineLeaksError         (evidence)       it serves one tenant's KV to another
+│   ├── EngineProtocolError      (problem)
+│   └── EngineNotReadyError                       none takes requests now
+│       └── EngineLeaksError     (evidence)       it serves one tenant's KV to another
+├── ReplicaNotFoundError         (name, known)
 ├── DatabaseError                (url, problem)
+├── DatabaseAwayError            (problem)        away, locked or full, while it is used
 ├── HomeError                    (path, problem)
 ├── InvalidSettingError          (setting, problem)
 ├── RequestNotFoundError         (request_id, kept_days)
 ├── ResponseNotFoundError        (response_id)
+├── BatchNotFoundError           (batch_id)
+├── BatchEndedError              (batch_id, status)
+├── WebhookRefusedError          (url, problem)   an address that mayn't be asked
+├── ConversationNotFoundError    (conversation_id)
+├── ConversationItemNotFoundError (conversation_id, item_id)
+├── ConversationBusyError        (conversation_id, response_id) another turn is under way
+├── NotStoredError               (problem)        the answer is there, and can't be kept
 └── TierServerError              (url, problem)
 ```
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import ceil
 from pathlib import Path
 
 
@@ -60,12 +84,37 @@ class ModelNotFoundError(InvalidRequestError):
 class BodyTooLargeError(InvalidRequestError):
     """The request's body is larger than this deployment takes."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, setting: str = "GATEWAY__MAX_BODY_BYTES") -> None:
         super().__init__(
-            f"the body is larger than {limit_bytes:,} bytes; send less, or raise "
-            "FOREWORD_GATEWAY__MAX_BODY_BYTES"
+            f"the body is larger than {limit_bytes:,} bytes; send less, or raise FOREWORD_{setting}"
         )
         self.limit_bytes = limit_bytes
+
+
+class BodiesFullError(InvalidRequestError):
+    """The bodies of the requests under way take all the memory that there is for bodies."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"the requests under way hold {limit_bytes:,} bytes, which is all that there is for "
+            "bodies; try again in a moment"
+        )
+        self.limit_bytes = limit_bytes
+        self.headers = {"retry-after": "1"}
+
+
+class ForeignPageError(InvalidRequestError):
+    """A browser sent this for a page that isn't the gateway's, and no key is needed here."""
+
+    def __init__(self, header: str, value: str, setting: str) -> None:
+        shown = value[:100]
+        super().__init__(
+            f"{header} {shown!r} is not this gateway's, and without API keys no other web page may "
+            f"use it; make a key with `foreword keys create`, or name it in {setting}"
+        )
+        self.header = header
+        self.value = value
+        self.setting = setting
 
 
 class UnsupportedMediaTypeError(InvalidRequestError):
@@ -100,6 +149,23 @@ class ContextLengthError(InvalidRequestError):
         self.param = "messages"
 
 
+class ConversationTooLongError(ContextLengthError):
+    """A stored conversation has grown beyond the model's window; `conversation` names it."""
+
+    def __init__(self, conversation: str, cause: ContextLengthError) -> None:
+        super().__init__(cause.prompt_tokens, cause.completion_tokens, cause.limit)
+        self.conversation = conversation
+        self.param = "input"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.conversation} makes a prompt of {self.prompt_tokens:,} tokens with this input "
+            f"and {self.completion_tokens:,} are reserved for the answer, but the model's context "
+            f"is {self.limit:,} tokens; fork the conversation at an earlier item, let it be "
+            "compacted (foreword.compaction), or lower max_output_tokens"
+        )
+
+
 class CorpusTooLargeError(InvalidRequestError):
     """A whole collection doesn't fit the model's window."""
 
@@ -124,6 +190,155 @@ class CorpusRestrictedError(InvalidRequestError):
         )
         self.collection = collection
         self.param = "foreword.mode"
+
+
+class AuthenticationError(GatewayError):
+    """The request has no key, or one that doesn't hold."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.problem}; send `Authorization: Bearer fw-…` with a key of this deployment"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What HTTP wants beside a 401."""
+        return {"www-authenticate": 'Bearer realm="foreword"'}
+
+
+class PermissionDeniedError(GatewayError):
+    """The key is good, but not for this; `needed` is the role that it takes."""
+
+    def __init__(self, role: str, needed: str) -> None:
+        super().__init__(role, needed)
+        self.role = role
+        self.needed = needed
+
+    def __str__(self) -> str:
+        return f"this takes a key with the role {self.needed}, and yours has the role {self.role}"
+
+
+class AdmissionError(GatewayError):
+    """The request isn't taken now; `retry_after_s` is when it may be, None where that is unknown.
+
+    `headers` tell a client how it stands with its limits.
+    """
+
+    def __init__(self, retry_after_s: float | None, headers: Mapping[str, str] | None) -> None:
+        super().__init__(retry_after_s)
+        self.retry_after_s = retry_after_s
+        # Whole seconds, and never too early.
+        wait = {} if retry_after_s is None else {"retry-after": str(max(1, ceil(retry_after_s)))}
+        self.headers = {**(headers or {}), **wait}
+
+
+class RateLimitError(AdmissionError):
+    """A tenant's limit is used up; `what` says of what, as in `requests per minute`."""
+
+    def __init__(
+        self,
+        what: str,
+        limit: int,
+        retry_after_s: float | None = None,
+        *,
+        requested: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(retry_after_s, headers)
+        self.what = what
+        self.limit = limit
+        self.requested = requested
+
+    def __str__(self) -> str:
+        reached = f"your limit of {self.limit:,} {self.what} is reached"
+        if self.requested is not None and self.requested > self.limit:
+            return (
+                f"the request may take {self.requested:,} tokens and your limit is {self.limit:,} "
+                f"{self.what}: shorten it or lower max_tokens"
+            )
+        if self.retry_after_s is None:
+            return f"{reached}; try again later"
+        return f"{reached}; try again in {ceil(self.retry_after_s)} s"
+
+
+class QueueFullError(AdmissionError):
+    """More requests wait than this deployment lets wait."""
+
+    def __init__(self, queued: int, retry_after_s: float) -> None:
+        super().__init__(retry_after_s, None)
+        self.queued = queued
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queued:,} requests wait already; try again in {ceil(self.retry_after_s or 1)} s"
+        )
+
+
+class DeadlineError(AdmissionError):
+    """The request would not have begun, or did not begin, before its deadline."""
+
+    def __init__(
+        self, deadline_s: float, waited_s: float, *, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(retry_after_s, None)
+        self.deadline_s = deadline_s
+        self.waited_s = waited_s
+
+    def __str__(self) -> str:
+        return (
+            f"the engine had no room for the request within {self.deadline_s:g} s; it waited "
+            f"{self.waited_s:.1f} s: try again later or give it a longer deadline"
+        )
+
+
+class OutputLimitError(InvalidRequestError):
+    """More output is asked for than the tenant may have in one answer."""
+
+    def __init__(self, requested: int, limit: int) -> None:
+        super().__init__(
+            f"{requested:,} tokens of output are asked for, and your limit is {limit:,} for one "
+            "request: lower max_tokens or n",
+            param="max_tokens",
+        )
+        self.requested = requested
+        self.limit = limit
+
+
+class PromptLimitError(InvalidRequestError):
+    """The prompt is longer than the tenant's may be."""
+
+    def __init__(self, prompt_tokens: int, limit: int) -> None:
+        super().__init__(
+            f"the prompt has {prompt_tokens:,} tokens, and your limit is {limit:,}: shorten the "
+            "messages or retrieve less",
+            param="messages",
+        )
+        self.prompt_tokens = prompt_tokens
+        self.limit = limit
+
+
+class KeyNotFoundError(GatewayError):
+    """There is no key of that id."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(key_id)
+        self.key_id = key_id
+
+    def __str__(self) -> str:
+        return f"there is no key {self.key_id!r}; `foreword keys list` shows all"
+
+
+class KeyRefusedError(GatewayError):
+    """A key may not be made or changed like that."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem
 
 
 class EngineError(GatewayError):
@@ -185,12 +400,8 @@ class EngineProtocolError(EngineError):
         )
 
 
-class EngineNotReadyError(GatewayError):
-    """The gateway has not met its engine yet."""
-
-    def __init__(self, engine: str) -> None:
-        super().__init__(engine)
-        self.engine = engine
+class EngineNotReadyError(EngineError):
+    """No engine takes requests now: it starts, is away, or is kept from them."""
 
     def __str__(self) -> str:
         return f"the engine at {self.engine} is not ready yet; try again in a few seconds"
@@ -211,6 +422,18 @@ class EngineLeaksError(EngineNotReadyError):
         )
 
 
+class ReplicaNotFoundError(GatewayError):
+    """There is no replica of that name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.known = tuple(known)
+
+    def __str__(self) -> str:
+        return f"there is no replica {self.name!r}; there are: {', '.join(self.known) or 'none'}"
+
+
 class DatabaseError(GatewayError):
     """The database at `url`, told without its password, can't be used."""
 
@@ -223,6 +446,21 @@ class DatabaseError(GatewayError):
         return (
             f"the database {self.url} can't be used ({self.problem}); check "
             "FOREWORD_DATABASE__URL, and that the server runs and lets this user make tables"
+        )
+
+
+class DatabaseAwayError(GatewayError):
+    """The database doesn't do what a request needs of it now. `problem` is for the log."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.headers = {"retry-after": "2"}
+
+    def __str__(self) -> str:
+        return (
+            "the database can't be used now, so this may not have been done; try again in a few "
+            "seconds"
         )
 
 
@@ -266,7 +504,7 @@ class RequestNotFoundError(GatewayError):
 
 
 class ResponseNotFoundError(GatewayError):
-    """No response is kept."""
+    """No such response is kept."""
 
     def __init__(self, response_id: str) -> None:
         super().__init__(response_id)
@@ -274,9 +512,108 @@ class ResponseNotFoundError(GatewayError):
 
     def __str__(self) -> str:
         return (
-            f"there is no response {self.response_id!r}: responses aren't stored yet; keep what "
-            "the answer said"
+            f"there is no response {self.response_id!r}: it was never stored, was deleted, or its "
+            "time is over; send the whole conversation as input"
         )
+
+
+class ResponseNotInBackgroundError(InvalidRequestError):
+    """What can only be done with a response of the background, and of one that is streamed."""
+
+    def __init__(self, response_id: str, wanted: str) -> None:
+        self.response_id = response_id
+        self.wanted = wanted
+        needed = "background" if wanted == "cancelled" else "background and stream"
+        super().__init__(
+            f"response {response_id} can't be {wanted}: ask for a response with {needed}"
+        )
+
+
+class ConversationNotFoundError(GatewayError):
+    """The tenant has no such conversation."""
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(conversation_id)
+        self.conversation_id = conversation_id
+
+    def __str__(self) -> str:
+        return (
+            f"there is no conversation {self.conversation_id!r}; GET /foreword/conversations "
+            "lists yours"
+        )
+
+
+class ConversationItemNotFoundError(GatewayError):
+    """The conversation has no such item."""
+
+    def __init__(self, conversation_id: str, item_id: str) -> None:
+        super().__init__(conversation_id, item_id)
+        self.conversation_id = conversation_id
+        self.item_id = item_id
+
+    def __str__(self) -> str:
+        return (
+            f"conversation {self.conversation_id} has no item {self.item_id!r}; "
+            f"GET /v1/conversations/{self.conversation_id}/items lists them"
+        )
+
+
+class ConversationBusyError(GatewayError):
+    """Another turn of the conversation is under way; turns come one after the other."""
+
+    def __init__(self, conversation_id: str, response_id: str | None) -> None:
+        super().__init__(conversation_id, response_id)
+        self.conversation_id = conversation_id
+        self.response_id = response_id
+        self.headers = {"retry-after": "1"}
+
+    def __str__(self) -> str:
+        turn = f" ({self.response_id})" if self.response_id else ""
+        return (
+            f"conversation {self.conversation_id} is being answered in another turn{turn}: try "
+            "again when that is done, or fork it"
+        )
+
+
+class NotStoredError(GatewayError):
+    """The answer was made, and can't be kept as it was asked. `problem` says why."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.headers = {"retry-after": "2"}
+
+    def __str__(self) -> str:
+        return f"the turn was not stored, and counts as never said: {self.problem}"
+
+
+class BatchNotFoundError(GatewayError):
+    """The tenant has no such batch."""
+
+    def __init__(self, batch_id: str) -> None:
+        super().__init__(f"there is no batch {batch_id!r}; GET /v1/batches lists yours")
+        self.batch_id = batch_id
+
+
+class BatchEndedError(GatewayError):
+    """A batch that can't be cancelled any more."""
+
+    def __init__(self, batch_id: str, status: str) -> None:
+        super().__init__(f"batch {batch_id!r} is {status}; only one under way can be cancelled")
+        self.batch_id = batch_id
+        self.status = status
+
+
+class WebhookRefusedError(GatewayError):
+    """A webhook's URL leads where no request of ours may go."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(
+            f"the webhook {url[:200]!r} is refused: {problem}; FOREWORD_WEBHOOKS__ALLOW_PRIVATE "
+            "takes those of your own network"
+        )
+        self.url = url
+        self.problem = problem
 
 
 class TierServerError(GatewayError):

@@ -19,16 +19,19 @@ import zmq
 import zmq.asyncio
 
 from app.engine import KvEventsAddress
+from app.kv_arrivals import Arrivals, Cuts
 from app.kv_replay import replayed
 from cache.errors import KvEventError, PageSizeError
 from cache.kv_events import (
     AllBlocksCleared,
     Arrival,
+    Arrived,
     BlockRemoved,
     BlockStored,
     EventBatch,
     EventSequence,
     KvEvent,
+    StoredTogether,
     UnreadEvent,
     decode_batch,
 )
@@ -39,8 +42,13 @@ _LOOK_S = 0.5
 _JOIN_S = 0.3
 _CATCH_UP_S = 5.0
 _QUEUE_MESSAGES = 100_000
-# Waking up costs more than a batch does: under load several come in this time.
-_GATHER_S = 0.002
+# Waking up costs more than a batch does. Whoever waits for one has it at once.
+_GATHER_S = 0.01
+# Pages that were stored wait for others, since one after another they take half the time, and an
+# answer's are one with its prompt's; nothing else does, and nothing overtakes them.
+_STORE_S = 0.05
+_STORE_AT_ONCE = 64
+_AT_HAND = int(zmq.NOBLOCK)  # a plain number: enumerations are slow to read
 # Batches that are taken before others have their turn on the event loop.
 _AT_ONCE = 20
 
@@ -57,7 +65,8 @@ class KvEventSource:
 class KvEventsStatus:
     """Counts since the start, and when a batch came last.
 
-    `problem` is why the engine's holdings can't be followed now.
+    `batches` are those that the index has. `problem` is why the engine's holdings
+    can't be followed now.
     """
 
     batches: int = 0
@@ -79,11 +88,15 @@ class KvEventFollower:
     source: Callable[[], KvEventSource | None]
     clock: Callable[[], float] = time.monotonic
     status: KvEventsStatus = field(default_factory=KvEventsStatus)
-    _context: zmq.asyncio.Context = field(default_factory=zmq.asyncio.Context)
+    _made: "zmq.Context[zmq.Socket[bytes]] | None" = None  # once there is something to follow
     _index: PrefixIndex | None = None
     _sequence: EventSequence = field(default_factory=EventSequence)
     _last: tuple[int, float] | None = None  # number and time of the last batch that was applied
     _news: anyio.Event | None = None  # while somebody waits
+    _arrivals: Arrivals | None = None  # while it follows a source
+    _stored: StoredTogether = field(default_factory=StoredTogether)  # not yet in the index
+    _store_at: float | None = None  # while there are any
+    _taken: int = 0  # batches, those included whose pages aren't in the index
 
     async def follow(self) -> None:
         """For ever."""
@@ -102,11 +115,20 @@ class KvEventFollower:
         """Wait until a further batch has been taken, but no longer than that."""
         if self._news is None:
             self._news = anyio.Event()
+        if self._arrivals is not None:
+            self._arrivals.hurry()
         with anyio.move_on_after(within_s):
             await self._news.wait()
 
     def close(self) -> None:
-        self._context.destroy(linger=0)
+        if self._made is not None:
+            self._made.destroy(linger=0)
+
+    @property
+    def _context(self) -> "zmq.Context[zmq.Socket[bytes]]":
+        if self._made is None:
+            self._made = zmq.Context()
+        return self._made
 
     async def _follow(self, source: KvEventSource) -> None:
         """Take what comes from one source, until there is another."""
@@ -118,52 +140,75 @@ class KvEventFollower:
             socket.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
             socket.setsockopt(zmq.LINGER, 0)
             socket.subscribe(address.topic)
-            cuts = _Cuts(socket)
+            cuts = Cuts(socket)
             try:
                 socket.connect(address.events)
-                await self._listen(socket, cuts, source)
+                with Arrivals(socket, gather_s=_GATHER_S) as arrivals:
+                    self._arrivals = arrivals
+                    await self._listen(socket, arrivals, cuts, source)
+                    self._store()
+            except zmq.ZMQError:
+                self._store()
+                raise
             finally:
+                self._arrivals = None
                 cuts.close()
 
     async def _listen(
-        self, socket: zmq.asyncio.Socket, cuts: "_Cuts", source: KvEventSource
+        self,
+        messages: "zmq.Socket[bytes]",
+        arrivals: Arrivals,
+        cuts: Cuts,
+        source: KvEventSource,
     ) -> None:
         address = source.address
-        # Reading at once needs no future for each message.
-        messages: zmq.Socket[bytes] = zmq.Socket.shadow(socket)
         if not await self._catch_up(address):
             self._lost()
         due = self.clock() + _JOIN_S
         while self.source() == source:
-            wait_s = max(0.0, min(_LOOK_S, due - self.clock()))
-            has_come = await socket.poll(int(wait_s * 1000))
-            if has_come:
-                await anyio.sleep(_GATHER_S)
+            until = due if self._store_at is None else min(due, self._store_at)
+            has_come = await arrivals.wait(max(0.0, min(_LOOK_S, until - self.clock())))
             if cuts.happened() and not await self._catch_up(address):
-                self._lost()
+                self._silenced(address)
             if has_come:
                 await self._drain(messages, address)
+                if self._news is not None:
+                    arrivals.hurry()
+            if self._store_at is not None and self.clock() >= self._store_at:
+                self._store()
             if self.clock() >= due:
                 await self._catch_up(address)
                 due = self.clock() + _CATCH_UP_S
 
     async def _drain(self, messages: "zmq.Socket[bytes]", address: KvEventsAddress) -> None:
         for _ in range(_AT_ONCE):
+            # Part by part: `recv_multipart` asks by slow means whether there is more.
             try:
-                _, number, payload = messages.recv_multipart(zmq.NOBLOCK)
+                part = messages.recv(_AT_HAND, copy=False)
             except zmq.Again:
                 return
-            await self._take(int.from_bytes(number, "big"), payload, address)
+            parts = [part]
+            while part.more:
+                part = messages.recv(_AT_HAND, copy=False)
+                parts.append(part)
+            _, number, payload = parts
+            try:
+                batch = decode_batch(payload.bytes)
+            except KvEventError as error:
+                self._trouble(str(error))
+                continue  # its number will be missing, and asked for
+            place = int.from_bytes(number.bytes, "big")
+            arrived = self._sequence.accept(place, batch.ts)
+            if arrived.kind is Arrival.NEXT:
+                self._apply(place, batch)
+            elif arrived.kind is not Arrival.DUPLICATE:
+                await self._after_others(arrived, place, batch, address)
         await anyio.lowlevel.checkpoint()
 
-    async def _take(self, number: int, payload: bytes, address: KvEventsAddress) -> None:
+    async def _after_others(
+        self, arrived: Arrived, number: int, batch: EventBatch, address: KvEventsAddress
+    ) -> None:
         """Apply a batch that came by itself, after those that are missing before it."""
-        batch = self._decoded(payload)
-        if batch is None:
-            return  # its number will be missing, and asked for
-        arrived = self._sequence.accept(number, batch.ts)
-        if arrived.kind is Arrival.DUPLICATE:
-            return
         if arrived.kind is Arrival.RESTARTED:
             self._restarted()
         joined = arrived.kind is Arrival.GAP and self._last is None and address.replay is None
@@ -197,7 +242,8 @@ class KvEventFollower:
         last = self._last
         expected = first = 0 if last is None else last[0]
         seen = 0
-        async with aclosing(replayed(self._context, endpoint, first=first)) as batches:
+        context = zmq.asyncio.Context.shadow(self._context)
+        async with aclosing(replayed(context, endpoint, first=first)) as batches:
             async for number, payload in batches:
                 seen += 1
                 batch = None if number == before else self._decoded(payload)
@@ -232,25 +278,46 @@ class KvEventFollower:
             return None
 
     def _apply(self, number: int, batch: EventBatch) -> None:
+        """Take what a batch says; pages that were stored wait for `_store`."""
+        now, stored = self.clock(), self._stored
         for event in batch.events:
-            try:
+            if isinstance(event, BlockStored):
+                stored.add(event)
+            else:
+                self._store()
                 self._apply_event(event)
-            except (PageSizeError, ValueError) as error:
-                self._trouble(str(error))
-                self._lost()
+        if stored.count >= _STORE_AT_ONCE:
+            self._store()
+        elif stored.count and self._store_at is None:
+            self._store_at = now + _STORE_S
         self._last = (number, batch.ts)
-        self.status.batches += 1
-        self.status.heard_at = self.clock()
+        self._taken += 1
+        if not stored.count:
+            self.status.batches = self._taken
+        self.status.heard_at = now
         if self._news is not None:
             self._news.set()
             self._news = None
 
+    def _store(self) -> None:
+        """Tell the index of the pages that wait for it."""
+        self._store_at = None
+        self.status.batches = self._taken
+        if not self._stored.count:
+            return
+        assert self._index is not None
+        now, events = self.clock(), iter(self._stored.taken())
+        while True:
+            try:
+                self._index.all_stored(self.replica, events, at=now)
+                return
+            except (PageSizeError, ValueError) as error:  # the others are still to come
+                self._trouble(str(error))
+                self._lost()
+
     def _apply_event(self, event: KvEvent) -> None:
-        """Raises PageSizeError: its pages aren't those of the index."""
         assert self._index is not None
         match event:
-            case BlockStored():
-                self._index.stored(self.replica, event, at=self.clock())
             case BlockRemoved():
                 self._index.removed(self.replica, event, at=self.clock())
             case AllBlocksCleared():
@@ -267,11 +334,26 @@ class KvEventFollower:
 
     def _cleared(self) -> None:
         assert self._index is not None
+        self._store()
         self._index.cleared(self.replica, at=self.clock())
+
+    def _silenced(self, address: KvEventsAddress) -> None:
+        """Cut off, and nobody can be asked now.
+
+        An engine that has ended holds nothing, which is known again when it is back. One that goes
+        on is asked later, and what it has forgotten by then counts as lost.
+        """
+        if address.replay is None:
+            self._lost()
+            return
+        assert self._index is not None
+        self._store()
+        self._index.evidence_lost(self.replica, at=self.clock())
 
     def _lost(self) -> None:
         """What the engine holds isn't known any more, but for what it will tell from now on."""
         assert self._index is not None
+        self._store()
         self.status.unfilled_gaps += 1
         self._index.evidence_lost(self.replica, at=self.clock())
 
@@ -279,26 +361,3 @@ class KvEventFollower:
         if problem != self.status.problem:
             structlog.get_logger(replica=self.replica).warning("kv_events", problem=problem)
         self.status.problem = problem
-
-
-class _Cuts:
-    """Notices that a socket's connection was cut, also if it has been made again since."""
-
-    def __init__(self, socket: zmq.asyncio.Socket) -> None:
-        self._watched = socket
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        self._events: zmq.Socket[bytes] = zmq.Socket.shadow(self._monitor)
-
-    def happened(self) -> bool:
-        """Whether it was cut since this was last asked."""
-        found = False
-        while True:
-            try:
-                self._events.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return found
-            found = True
-
-    def close(self) -> None:
-        self._watched.disable_monitor()
-        self._monitor.close()

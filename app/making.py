@@ -2,7 +2,7 @@
 known. What takes longer than a few milliseconds is done beside the event loop."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -11,9 +11,11 @@ import structlog
 
 from app.conversations import Answered, Conversations
 from app.errors import InvalidRequestError
-from app.replica import ReplicaView
+from app.replica_view import ReplicaView
 from app.schemas import ChatCompletionRequest
+from app.stored.records import Resumption
 from prompts import (
+    InherentBreak,
     Message,
     Prompt,
     PromptDocument,
@@ -28,6 +30,7 @@ from prompts import (
     with_held_ids,
 )
 from prompts.errors import ChatTemplateError
+from prompts.records import record
 from prompts.render import Value
 
 # From here on, rendering and encoding take long enough for other requests to notice.
@@ -38,18 +41,20 @@ Made = TypeVar("Made")
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MadePrompt:
     """A prompt for one salt.
 
     `tokenized` is None where the engine has to render the messages itself; `transcript` is there
-    where an earlier answer's own ids are in it.
+    where an earlier answer's own ids are in it. `inherent` says where the chat template itself ends
+    re-use.
     """
 
     prompt: Prompt
     salt: str
     tokenized: TokenizedPrompt | None = None
     transcript: Transcript | None = None
+    inherent: InherentBreak | None = None
 
 
 async def make_prompt(
@@ -61,6 +66,7 @@ async def make_prompt(
     *,
     tools: tuple[Tool, ...],
     salt: str,
+    resumption: Resumption | None = None,
 ) -> MadePrompt:
     """Render and encode; the ids of earlier answers are as the model gave them.
 
@@ -71,14 +77,36 @@ async def make_prompt(
     is_long = _characters(dict(values)) >= LONG_CHARACTERS
     work = partial(_rendered, view, request, template, values, tools)
     prompt, tokenized = await aside(work, is_long=is_long)
-    if tokenized is None or view.tokenizer is None:
+    if tokenized is None:
         return MadePrompt(prompt=prompt, salt=salt)
-    said = conversations.said(salt, prompt, view.tokenizer)
+    return await gone_on(
+        conversations, view, tokenized, salt=salt, is_long=is_long, resumption=resumption
+    )
+
+
+async def gone_on(
+    conversations: Conversations,
+    view: ReplicaView,
+    tokenized: TokenizedPrompt,
+    *,
+    salt: str,
+    is_long: bool,
+    resumption: Resumption | None = None,
+) -> MadePrompt:
+    """A prompt with the ids of earlier answers as the model gave them, where they are known: from
+    memory, or else as a stored conversation has them."""
+    prompt = tokenized.prompt
+    assert view.tokenizer is not None
+    said = conversations.said(salt, prompt, view.tokenizer, tokenized.stem)
+    if said is None and resumption is not None:
+        said = resumption.answered(prompt, view.tokenizer)
     if said is None or said.is_begun_by(tokenized):
         return MadePrompt(prompt=prompt, salt=salt, tokenized=tokenized)
     follow = partial(_continued, view.tokenizer, tokenized, said)
-    tokenized, transcript = await aside(follow, is_long=is_long)
-    return MadePrompt(prompt=prompt, salt=salt, tokenized=tokenized, transcript=transcript)
+    tokenized, transcript, inherent = await aside(follow, is_long=is_long)
+    return MadePrompt(
+        prompt=prompt, salt=salt, tokenized=tokenized, transcript=transcript, inherent=inherent
+    )
 
 
 async def aside(work: Callable[[], Made], *, is_long: bool) -> Made:
@@ -127,13 +155,14 @@ def _rendered(
 
 def _continued(
     tokenizer: PromptTokenizer, tokenized: TokenizedPrompt, said: Answered
-) -> tuple[TokenizedPrompt, Transcript | None]:
+) -> tuple[TokenizedPrompt, Transcript | None, InherentBreak | None]:
     """The prompt with an earlier answer's ids as the model gave them, where they fit in."""
     transcript = said.follow(tokenizer, tokenized.prompt.messages)
+    inherent = transcript.inherent if transcript is not None else None
     held = with_held_ids(tokenized, transcript.token_ids) if transcript else None
     if held is None or held is tokenized:  # with_held_ids gives back what it got if nothing differs
-        return tokenized, None
-    return held, transcript
+        return tokenized, None, inherent
+    return held, transcript, inherent
 
 
 def _with_tools(template: Template, prompt: Prompt, tools: tuple[Tool, ...]) -> Prompt:

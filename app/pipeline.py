@@ -4,25 +4,34 @@ Every request that reached the pipeline leaves a row, whether it was answered, f
 up by its client.
 """
 
+import os
 from collections.abc import AsyncGenerator
-from uuid import uuid4
 
 import anyio
+import sqlalchemy as sa
 import structlog
 
 from app.accounts import Account, JSONObject
-from app.answers import (
-    last_part,
-    public_answer,
-    public_part,
-    read_parts,
-    read_whole,
-    says_something,
+from app.answers import last_part, public_answer, read_whole
+from app.completions import AnswerRequest, CompletionRequest
+from app.completions.prepare import prepare_text
+from app.errors import (
+    ContextLengthError,
+    CorpusTooLargeError,
+    EngineError,
+    GatewayError,
+    NotStoredError,
+    PromptLimitError,
 )
-from app.errors import ContextLengthError, CorpusTooLargeError, EngineError, GatewayError
+from app.hot.chunks import ChunkWriter
+from app.hot.departure import shielded
 from app.modes.reporting import answered_of
+from app.observation import named, saw, stage
+from app.passage import Passage
 from app.prepare import prepare
-from app.schemas import ChatCompletionRequest, Mode
+from app.prepared import Prepared
+from app.schemas import Mode
+from app.sending import abort, send
 from app.services import Services
 from app.stream_forms import StreamForm
 from app.upstream import UpstreamResponse
@@ -30,37 +39,54 @@ from cache.rows import RequestStatus
 from prompts import PromptError
 from retrieval import RetrievalError
 
-_ABORT_S = 2.0
-
 _log = structlog.get_logger()
 
 
 def open_account(services: Services, *, tenant: str, prefix: str = "chatcmpl-") -> Account:
     """A fresh account, whose id begins with `prefix`; the clock starts."""
+    request_id = prefix + os.urandom(16).hex()
+    named(request_id)
     return Account(
-        request_id=f"{prefix}{uuid4().hex}",
+        request_id=request_id,
         tenant=tenant,
-        engine_url=services.replica.client.url,
         tiers=services.settings.engine.tiers,
         keeps_text=services.settings.ledger.prompt_text,
     )
 
 
-async def begin(services: Services, request: ChatCompletionRequest, account: Account) -> None:
+async def begin(services: Services, request: AnswerRequest, account: Account) -> None:
     """Prepare a request; a failure is written into the ledger before it is raised."""
     options = request.foreword
     if options is not None:
         account.diagnoses = options.diagnostics
     try:
-        account.prepared = await prepare(
-            services, request, tenant=account.tenant, request_id=account.request_id
-        )
+        with stage("prepare"):
+            account.prepared = await _prepared(services, request, account)
+            _check_prompt(account)
     except (GatewayError, PromptError, RetrievalError) as error:
         if options is not None and isinstance(error, ContextLengthError | CorpusTooLargeError):
             account.collection = options.collection  # a name that was looked up
         account.failed(error)
         _write_down(services, account)
         raise
+
+
+async def _prepared(services: Services, request: AnswerRequest, account: Account) -> Prepared:
+    tenant, request_id = account.tenant, account.request_id
+    if isinstance(request, CompletionRequest):
+        return await prepare_text(services, request, tenant=tenant, request_id=request_id)
+    return await prepare(
+        services, request, tenant=tenant, request_id=request_id, resumption=account.resumption
+    )
+
+
+def _check_prompt(account: Account) -> None:
+    """Raises PromptLimitError: the prompt is longer than the tenant's may be."""
+    limit, prepared = account.max_prompt_tokens, account.prepared
+    if limit is None or prepared is None or prepared.prompt is None:
+        return
+    if (tokens := len(prepared.prompt.token_ids)) > limit:
+        raise PromptLimitError(tokens, limit)
 
 
 async def complete(services: Services, account: Account) -> JSONObject:
@@ -101,43 +127,79 @@ async def open_stream(services: Services, account: Account) -> UpstreamResponse:
 
 async def relay(
     services: Services,
-    request: ChatCompletionRequest,
+    request: AnswerRequest,
     account: Account,
     response: UpstreamResponse,
     form: StreamForm,
+    writer: ChunkWriter | None = None,
 ) -> AsyncGenerator[bytes]:
     """The answer as server-sent events, each passed on as it comes.
 
-    An error after the first byte is an event of its own: the status has been sent.
+    An error after the first byte is an event of its own: the status has been sent. The first piece
+    is yielded even if it is empty; where there is a `writer`, all others but the last go to it.
     """
+    passage = Passage(services.accounting, request, account, form)
+    has_begun = False
     try:
-        yield form.begin()
-        async for part in read_parts(account.engine_url, response):
-            public = public_part(account, request, part)
-            if says_something(part) and account.first_content():
-                services.accounting.first_token(account)
-            if public is not None:
-                yield form.part(public)
+        if begun := form.begin():
+            has_begun = True
+            yield begun
+        while not passage.ended:
+            public = passage.take(await response.more())
+            if (public or not has_begun) and not passage.ended:
+                has_begun = True
+                yield public
+            if writer is not None and not passage.ended:
+                await response.pour(passage.into(writer), passage.straight_into(writer))
+                await writer.drained()
         account.status = RequestStatus.OK
+        passage.learn_usage()
+        end = passage.last
         if request.wants_last_chunk:
-            await services.accounting.settle(account)
-            yield form.part(last_part(account, request))
-        yield form.end()
-    except EngineError as error:
+            if not services.accounting.settled_at_once(account):
+                if end:
+                    yield end
+                end = b""
+                await services.accounting.settle(account)
+            end += form.part(last_part(account, request))
+        end += form.end()
+        await keep(account)
+        yield end
+    except (EngineError, NotStoredError) as error:
         account.failed(error)
-        yield form.failed(error)
+        yield passage.failed(error)
     finally:
         response.close()
+        passage.learn_usage()
         await finish(services, account)
+
+
+async def keep(account: Account) -> None:
+    """Make a stored turn durable, before its client is told that it is complete.
+
+    Raises:
+        NotStoredError: it can't be kept.
+    """
+    if account.keep is None:
+        return
+    try:
+        await account.keep()
+    except sa.exc.SQLAlchemyError as error:
+        problem = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        _log.warning("turn_not_stored", request_id=account.request_id, problem=problem)
+        raise NotStoredError("the database can't be used now; ask again in a moment") from error
 
 
 async def finish(services: Services, account: Account) -> None:
     """The end of a request; one whose client has gone is stopped in the engine."""
-    with anyio.CancelScope(shield=True):
+    if account.replica is not None:
+        account.replica.meter.ended(account.request_id)
         if account.status is RequestStatus.ABORTED:
-            with anyio.move_on_after(_ABORT_S):
-                await _abort(services, account.request_id)
-        await services.accounting.settle(account)
+            with shielded(account.departure):
+                await abort(account.replica, account.request_id)
+    if not services.accounting.settled_at_once(account):
+        with shielded(account.departure):
+            await services.accounting.settle(account)
     _remember(services, account)
     if account.others is not None:
         services.corpora.ended(_shown_whole(account))
@@ -150,6 +212,7 @@ def _remember(services: Services, account: Account) -> None:
     prepared, output_ids = account.prepared, account.output_ids
     if prepared is None or account.status is not RequestStatus.OK:
         return
+    services.fleet.openings.answered(prepared)
     answer = account.spoken.message()
     if prepared.remember is not None:
         prepared.remember(answer)
@@ -166,12 +229,9 @@ def _remember(services: Services, account: Account) -> None:
 
 
 async def _send(services: Services, account: Account) -> UpstreamResponse:
-    prepared = account.prepared
-    assert prepared is not None
-    services.accounting.expect(account)
     account.others = services.modes.begun()
     services.corpora.begun(_shown_whole(account))
-    return await services.replica.client.chat(prepared.body, labels=prepared.labels)
+    return await send(services, account)
 
 
 def _shown_whole(account: Account) -> str | None:
@@ -182,14 +242,10 @@ def _shown_whole(account: Account) -> str | None:
     return prepared.decision.collection_id
 
 
-async def _abort(services: Services, request_id: str) -> None:
-    try:
-        await services.replica.client.abort(request_id)
-    except EngineError as error:
-        _log.warning("abort_failed", request_id=request_id, problem=str(error))
-
-
 def _write_down(services: Services, account: Account) -> None:
     row = account.row()
+    if account.ticket is not None and account.was_computed:
+        account.ticket.used(row.prompt_tokens, row.completion_tokens)
     services.ledger.record(row)
     services.metrics.finished(row)
+    saw(row)

@@ -6,20 +6,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from app.citations import telling_words
+from app.engine import CHAT_PATH
 from app.schemas import Mode
 from prompts import (
+    InherentBreak,
     Message,
     Prompt,
     PromptTokenizer,
     TokenizedPrompt,
     Transcript,
     Volatility,
-    token_digest,
 )
 from retrieval.documents import AttributeValue, Chunk
 
 if TYPE_CHECKING:
     from app.modes import Decision
+    from app.tool_lists import Listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +85,15 @@ class Retrieval:
     search_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Prepared:
-    """A request that is ready to be sent.
+    """A request that is ready to be sent; `replica` and `route_reason` are filled in then.
 
     `prompt` is None where the engine renders the messages itself; `rendered` is it before it
-    became tokens, and `tokenizer` made them. `transcript` is there where an earlier answer's own
-    ids are in it. `remember` keeps what a follow-up needs; it takes the answer, where there is one.
+    became tokens, and `tokenizer` made them. `path` is the engine's route that takes `body`.
+    `transcript` is there where an earlier answer's own ids are in it. `remember` keeps what a
+    follow-up needs; it takes the answer, where there is one. `listed` are its tools;
+    `inherent` says where the chat template itself ends re-use.
     """
 
     request_id: str
@@ -97,38 +101,55 @@ class Prepared:
     salt: str
     model: str
     template: str
-    replica: str
     body: dict[str, object]
     labels: dict[str, str]
     rendered: Prompt
     prompt: TokenizedPrompt | None = None
+    replica: str | None = None
     route_reason: str | None = None
+    adapter: str | None = None
     collection: str | None = None
     mode: Mode | None = None
     mode_reason: str | None = None
     sources: tuple[Source, ...] = field(default=())
     decision: "Decision | None" = None
     retrieval: Retrieval | None = None
+    path: str = CHAT_PATH
     tokenizer: PromptTokenizer | None = field(default=None, repr=False)
     transcript: Transcript | None = field(default=None, repr=False)
     remember: Callable[[Message | None], None] | None = field(default=None, repr=False)
+    listed: "Listed | None" = field(default=None, repr=False)
+    inherent: InherentBreak | None = None
 
     @property
     def scaffold_tokens(self) -> int:
         """Leading tokens that are the operator's own text, the same for all tenants."""
         if self.prompt is None or self.rendered.tools_volatility is not Volatility.STATIC:
             return 0  # chat templates put a client's tools before the rest
-        tokens = 0
-        for part in self.prompt.ranges:
-            if part.segment.volatility is not Volatility.STATIC:
-                break
-            tokens = part.stop
-        return tokens
+        return self.prompt.scaffold_tokens
+
+    def inherent_told(self) -> dict[str, object] | None:
+        """Where the model's chat template itself ends re-use, for the response; None: nowhere."""
+        found = self.inherent
+        if found is None:
+            return None
+        return {"token": found.token, "of": found.of, "turn": found.turn, "cause": found.cause}
+
+    def noted(self) -> str | None:
+        """The same of both in words, for the ledger."""
+        news = self.listed.news if self.listed is not None else None
+        if news is None and self.inherent is None:
+            return None
+        return " · ".join(str(each) for each in (news, self.inherent) if each is not None)
+
+    def tools_told(self) -> dict[str, object] | None:
+        """What became of the conversation's tools, for the response; None: nothing."""
+        return self.listed.told() if self.listed is not None else None
 
     @property
     def digest(self) -> str | None:
         """Digest of the token ids; None where only the engine knows them."""
-        return token_digest(self.prompt.token_ids) if self.prompt else None
+        return self.prompt.digest if self.prompt else None
 
     @property
     def text(self) -> str:

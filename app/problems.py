@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from app import errors as gateway
+from app.agents import errors as agents
+from app.agents.mcp import errors as mcp
 from cache import errors as cache
 from prompts import errors as prompts
 from retrieval import errors as retrieval
@@ -19,29 +21,57 @@ class Problem:
 
 _INVALID = "invalid_request_error"
 _SERVER = "server_error"
+_RATE = "rate_limit_error"
 
 # The first row whose class fits holds, so that particular errors stand above general ones.
 PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (gateway.ModelNotFoundError, Problem(404, _INVALID, "model_not_found")),
     (gateway.BodyTooLargeError, Problem(413, _INVALID, "body_too_large")),
+    (gateway.BodiesFullError, Problem(503, _SERVER, "bodies_full")),
+    (gateway.ForeignPageError, Problem(403, _INVALID, "foreign_page")),
     (gateway.UnsupportedMediaTypeError, Problem(415, _INVALID, "unsupported_media_type")),
     (gateway.RefusedFieldError, Problem(400, _INVALID, "unsupported_field")),
     (gateway.ContextLengthError, Problem(400, _INVALID, "context_length_exceeded")),
     (gateway.CorpusTooLargeError, Problem(400, _INVALID, "context_length_exceeded")),
     (gateway.CorpusRestrictedError, Problem(400, _INVALID, "collection_restricted")),
+    (gateway.OutputLimitError, Problem(400, _INVALID, "output_limit_exceeded")),
+    (gateway.PromptLimitError, Problem(400, _INVALID, "prompt_limit_exceeded")),
     (gateway.InvalidRequestError, Problem(400, _INVALID, "invalid_request")),
+    (gateway.AuthenticationError, Problem(401, _INVALID, "invalid_api_key")),
+    (gateway.PermissionDeniedError, Problem(403, _INVALID, "insufficient_permissions")),
+    (gateway.RateLimitError, Problem(429, _RATE, "rate_limit_exceeded")),
+    (gateway.QueueFullError, Problem(429, _RATE, "queue_full")),
+    (gateway.DeadlineError, Problem(504, _SERVER, "deadline_exceeded")),
+    (gateway.KeyNotFoundError, Problem(404, _INVALID, "key_not_found")),
+    (gateway.KeyRefusedError, Problem(400, _INVALID, "key_refused")),
     (gateway.EngineLeaksError, Problem(503, _SERVER, "engine_not_isolated")),
     (gateway.EngineNotReadyError, Problem(503, _SERVER, "engine_not_ready")),
     (gateway.EngineTimeoutError, Problem(504, _SERVER, "engine_timeout")),
     (gateway.EngineUnreachableError, Problem(502, _SERVER, "engine_unreachable")),
     (gateway.EngineProtocolError, Problem(502, _SERVER, "engine_protocol")),
     (gateway.EngineResponseError, Problem(502, _SERVER, "engine_refused")),
+    (gateway.ReplicaNotFoundError, Problem(404, _INVALID, "replica_not_found")),
+    (gateway.DatabaseAwayError, Problem(503, _SERVER, "database_unavailable")),
     (gateway.DatabaseError, Problem(500, _SERVER, "database_unusable")),
     (gateway.InvalidSettingError, Problem(500, _SERVER, "invalid_setting")),
     (gateway.HomeError, Problem(500, _SERVER, "home_unusable")),
     (gateway.RequestNotFoundError, Problem(404, _INVALID, "request_not_found")),
     (gateway.ResponseNotFoundError, Problem(404, _INVALID, "response_not_found")),
+    (gateway.ConversationNotFoundError, Problem(404, _INVALID, "conversation_not_found")),
+    (gateway.ConversationItemNotFoundError, Problem(404, _INVALID, "item_not_found")),
+    (gateway.ConversationBusyError, Problem(409, _INVALID, "conversation_locked")),
+    (gateway.NotStoredError, Problem(503, _SERVER, "turn_not_stored")),
+    (agents.RunNotFoundError, Problem(404, _INVALID, "run_not_found")),
+    (agents.RunEndedError, Problem(409, _INVALID, "run_ended")),
+    (agents.CallNotWaitingError, Problem(409, _INVALID, "call_not_waiting")),
+    (mcp.McpUnavailableError, Problem(503, _SERVER, "mcp_server_unavailable")),
+    (mcp.McpToolsChangedError, Problem(503, _SERVER, "mcp_tools_changed")),
+    (mcp.McpError, Problem(503, _SERVER, "mcp_server_refused")),
+    (gateway.BatchNotFoundError, Problem(404, _INVALID, "batch_not_found")),
+    (gateway.BatchEndedError, Problem(409, _INVALID, "batch_ended")),
+    (gateway.WebhookRefusedError, Problem(400, _INVALID, "webhook_refused")),
     (gateway.TierServerError, Problem(502, _SERVER, "tier_server")),
+    (prompts.AgentNotFoundError, Problem(404, _INVALID, "agent_not_found")),
     (prompts.TemplateNotFoundError, Problem(404, _INVALID, "template_not_found")),
     (prompts.MissingVariableError, Problem(400, _INVALID, "missing_variable")),
     (prompts.UnknownVariableError, Problem(400, _INVALID, "unknown_variable")),
@@ -64,6 +94,7 @@ PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (retrieval.InvalidSearchError, Problem(400, _INVALID, "invalid_search")),
     (retrieval.InvalidFilterError, Problem(400, _INVALID, "invalid_filter")),
     (retrieval.IndexManifestError, Problem(409, _INVALID, "embedder_mismatch")),
+    (retrieval.StorageAwayError, Problem(503, _SERVER, "storage_unavailable")),
     (retrieval.StorageError, Problem(507, _SERVER, "storage_refused")),
     (retrieval.EmbedderBusyError, Problem(503, _SERVER, "embedder_busy")),
     (retrieval.RetrievalError, Problem(503, _SERVER, "retrieval_unavailable")),
@@ -100,9 +131,14 @@ def error_body(error: Exception) -> dict[str, dict[str, str | None]]:
     }
 
 
+def error_headers(error: Exception) -> dict[str, str]:
+    """The headers that an error is told with: when to try again, how the limits stand."""
+    return dict(getattr(error, "headers", None) or {})
+
+
 def _engine_refusal(error: gateway.EngineResponseError) -> Problem:
     if error.status == 429:
-        return Problem(429, "rate_limit_error", "engine_overloaded")
+        return Problem(429, _RATE, "engine_overloaded")
     if 400 <= error.status < 500:
         return Problem(400, _INVALID, "engine_refused")
     return Problem(502, _SERVER, "engine_refused")

@@ -19,6 +19,7 @@ from app.errors import HomeError
 _SECRET_BYTES = 32
 # LMCache takes up to 128 characters, none of "@/\\"; 32 hex digits are 128 bits.
 _SALT_CHARACTERS = 32
+_MOST_KNOWN = 10_000
 
 
 class Salts:
@@ -31,16 +32,28 @@ class Salts:
     def __init__(self, secret: bytes, epochs: Mapping[str, int] | None = None) -> None:
         self._secret = secret
         self._epochs = dict(epochs or {})
+        self._known: dict[tuple[str | int | None, ...], str] = {}
 
-    def of(self, tenant: str, collection_id: str | None = None) -> str:
+    def of(
+        self, tenant: str, collection_id: str | None = None, *, adapter: str | None = None
+    ) -> str:
         """32 hex digits, never empty (SGLang takes an empty salt for none).
 
-        Each collection has a salt of its own, so that its KV can be destroyed alone.
+        Each collection has a salt of its own, so that its KV can be destroyed alone, and so has
+        each adapter: KV events don't tell an adapter's pages from the model's.
         """
-        whose = [tenant, self.epoch(tenant), collection_id]
+        whose: tuple[str | int | None, ...] = (tenant, self.epoch(tenant), collection_id)
+        if adapter is not None:
+            whose = (*whose, adapter)
+        known = self._known.get(whose)
+        if known is not None:
+            return known
         salt = hmac.digest(self._secret, orjson.dumps(whose), sha256).hex()[:_SALT_CHARACTERS]
         # One object for each salt: what is remembered of thousands of prompts refers to it.
-        return sys.intern(salt)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[whose] = salt = sys.intern(salt)
+        return salt
 
     def epoch(self, tenant: str) -> int:
         """How often the tenant's KV was deleted."""
@@ -71,7 +84,7 @@ def load_or_create_secret(path: Path) -> bytes:
 
 def _create(path: Path) -> bytes:
     """Written aside and linked into place, so that a crash or a twin can't leave half a secret."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.{os.getpid()}.new")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -3,13 +3,14 @@
 Source: OpenAI's chat completions reference; SGLang 0.5.23 srt/entrypoints/openai/protocol.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.errors import InvalidRequestError, RefusedFieldError
+from app.wire_limits import without_nul
 from prompts import Message, Tool, canonical_tools
 from prompts.plain_values import plain_message
 
@@ -27,12 +28,12 @@ IGNORED_FIELDS = frozenset({
     "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier",
     "store", "user",
 })  # fmt: skip
-_STEERING_FIELDS = frozenset({
+STEERING_FIELDS = frozenset({
     "cache_salt", "chat_template_kwargs", "continue_final_message", "custom_logit_processor",
     "custom_params", "extra_key", "input_ids", "kv_hints", "lora_path", "priority",
     "reasoning_effort", "rid", "routed_dp_rank", "session_id", "session_params",
 })  # fmt: skip
-_STEERING_PREFIXES = ("bootstrap_", "return_", "data_parallel_", "disagg_")
+STEERING_PREFIXES = ("bootstrap_", "return_", "data_parallel_", "disagg_")
 
 
 # What of a message reaches a chat template, beside role and content.
@@ -58,7 +59,7 @@ class ForewordOptions(BaseModel):
 
     template: str | None = None
     variables: dict[str, Any] = {}
-    collection: str | None = Field(None, min_length=1)
+    collection: Annotated[str, AfterValidator(without_nul)] | None = Field(None, min_length=1)
     mode: Mode | None = None
     # Of the search in the collection: OpenAI's filter shapes, the asker's groups, most passages,
     # and the least score that one must have.
@@ -70,6 +71,9 @@ class ForewordOptions(BaseModel):
     order: Literal["collection", "relevance", "cached"] | None = None
     rerank: bool = False
     diagnostics: bool = False
+    # Whose turn it is when the engines are busy, and how long the request may wait for its own.
+    priority: Literal["interactive", "normal", "background"] | None = None
+    deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class TextPart(BaseModel):
@@ -109,6 +113,8 @@ class ChatMessage(BaseModel):
             ValueError: a tool call or another field isn't what OpenAI's API says.
         """
         extra = self.model_extra or {}
+        if not extra:
+            return Message(role=self.engine_role, content=self.text)
         return plain_message({**extra, "role": self.engine_role, "content": self.text})
 
     @property
@@ -160,20 +166,13 @@ class ChatCompletionRequest(BaseModel):
         Raises:
             InvalidRequestError: they aren't what OpenAI's API says, or two have one name.
         """
-        given = self.extras.get("tools") or ()
+        given = self.extras.get("tools")
+        if not given:
+            return ()
         try:
             return canonical_tools(given) if isinstance(given, list | tuple) else _no_list()
         except ValueError as error:
             raise InvalidRequestError(f"tools: {error}", param="tools") from error
-
-    @property
-    def shows_tools(self) -> bool:
-        """Whether the model is to see the tools.
-
-        Only `none` takes them out, as the engine does. With one tool named, the answer's grammar
-        sees to it, and all tools stay in the prompt: its beginning is then that of other requests.
-        """
-        return self.extras.get("tool_choice") != "none"
 
     @property
     def completion_limit(self) -> int | None:
@@ -198,10 +197,19 @@ def check_fields(request: ChatCompletionRequest, allowed: Sequence[str] = ()) ->
     Raises:
         RefusedFieldError: names the field and says why.
     """
-    for field in request.extras:
-        if field in FORWARDED_FIELDS or field in IGNORED_FIELDS or field in allowed:
+    check_extras(request.extras, FORWARDED_FIELDS, allowed)
+
+
+def check_extras(extras: Iterable[str], forwarded: Container[str], allowed: Container[str]) -> None:
+    """Refuse each extra field that is neither forwarded, nor ignored, nor allowed.
+
+    Raises:
+        RefusedFieldError: names the field and says why.
+    """
+    for field in extras:
+        if field in forwarded or field in IGNORED_FIELDS or field in allowed:
             continue
-        if field in _STEERING_FIELDS or field.startswith(_STEERING_PREFIXES):
+        if field in STEERING_FIELDS or field.startswith(STEERING_PREFIXES):
             raise RefusedFieldError(field, "it steers the engine, which only the gateway may do")
         raise RefusedFieldError(field, "it is not a field of this API")
 

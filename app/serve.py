@@ -2,22 +2,28 @@
 
 import gc
 import socket
-import sys
+from contextlib import ExitStack
+from pathlib import Path
 
 import click
-import pydantic
+import structlog
 import uvicorn
 
+from app.admission.direct import keys_exist
 from app.collections import check_embedder
-from app.errors import DatabaseError, HomeError, InvalidSettingError
+from app.fleet.sources import check_sources
+from app.gateway_file import announced, local_url
 from app.log import configure_logging
 from app.main import create_app
 from app.settings import Settings
 from app.stack.ports import is_loopback
-from retrieval import EmbedderError
+from app.starting import Starting, read_settings, require_address, told_in_a_sentence
+from app.wire import raise_file_limit, server_config
 
-_COULD_NOT_START = 3
-_SHUTDOWN_S = 30
+_log = structlog.get_logger()
+# A request makes a thousand objects that go by themselves; looking for cycles after every 700 of
+# them, as Python does, took a twentieth of the gateway's time.
+_GARBAGE = (20_000, 20, 20)
 
 
 class GatewayServer(uvicorn.Server):
@@ -26,11 +32,33 @@ class GatewayServer(uvicorn.Server):
     A full collection goes over all of it, while every request waits: a quarter of a second.
     """
 
+    def __init__(self, config: uvicorn.Config, *, home: Path | None = None) -> None:
+        super().__init__(config)
+        self._home = home
+        self._announced = ExitStack()
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen."""
+        """Listen, and be found by the commands that are given the same home."""
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*_GARBAGE)
+        if self._home is not None and self.started:
+            self._announce(self._home)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close what is open, within the time for it."""
+        self._announced.close()
+        await super().shutdown(sockets)
+
+    def _announce(self, home: Path) -> None:
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        url = local_url(host, port)
+        _log.info("listening", url=url)
+        try:
+            self._announced.enter_context(announced(home, url))
+        except OSError as error:  # a home that only holds the secret may be read-only
+            _log.warning("home_not_writable", problem=error.strerror)
 
 
 @click.command()
@@ -39,41 +67,50 @@ class GatewayServer(uvicorn.Server):
 @click.option("--port", type=click.IntRange(0, 65535), help="port to listen on")
 def serve(engine_url: str | None, host: str | None, port: int | None) -> None:
     """Run the gateway alone, in front of a running SGLang server."""
-    configure_logging()
-    settings = _settings(engine_url, host, port)
-    if not is_loopback(settings.gateway.host) and not settings.gateway.allow_without_keys:
-        raise click.UsageError(
-            f"refusing to listen on {settings.gateway.host} without API keys: this version has "
-            "none, so anybody on the network could use it; keep to 127.0.0.1 and put a proxy that "
-            "authenticates in front"
-        )
-    try:
+    with told_in_a_sentence():
+        settings = _settings(engine_url, host, port)
+        _require_keys(settings)
+        require_address(settings.gateway.host, settings.gateway.port)
+        check_sources(settings.replicas, engine_url=settings.engine.url)
         check_embedder(settings.retrieval)
-    except (EmbedderError, InvalidSettingError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(_COULD_NOT_START)
-    config = uvicorn.Config(
-        create_app(settings),
-        host=settings.gateway.host,
-        port=settings.gateway.port,
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=_SHUTDOWN_S,
-    )
+    lines = configure_logging(settings.log)
+    raise_file_limit()
+    app = create_app(settings, lines=lines)
+    config = server_config(app, settings, shutdown_s=settings.gateway.drain_s)
+    starting = Starting(app)
+    config.app, config.interface = starting, "asgi3"
     try:
-        GatewayServer(config).run()
-    except (DatabaseError, HomeError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(_COULD_NOT_START)
+        GatewayServer(config, home=settings.home).run()
+    except KeyboardInterrupt:
+        return  # as asked; all is closed by now
+    except SystemExit:
+        if starting.failure is not None:
+            click.echo(str(starting.failure), err=True)
+        raise
+    finally:
+        starting.close()
+
+
+def _require_keys(settings: Settings) -> None:
+    """Nobody listens to the network without keys, unless told to.
+
+    Raises:
+        click.UsageError: there are none that hold.
+        DatabaseError, HomeError: nobody can say whether there are.
+    """
+    gateway, url = settings.gateway, settings.database.url
+    if is_loopback(gateway.host) or gateway.allow_without_keys:
+        return
+    if not keys_exist(settings.home, None if url is None else url.get_secret_value()):
+        raise click.UsageError(
+            f"refusing to listen on {gateway.host} without API keys, so that anybody on the "
+            "network could use it: make the first one with `foreword keys create TENANT --role "
+            "admin`, or keep to 127.0.0.1"
+        )
 
 
 def _settings(engine_url: str | None, host: str | None, port: int | None) -> Settings:
-    try:
-        settings = Settings()
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = "FOREWORD_" + "__".join(str(part).upper() for part in first["loc"])
-        raise click.UsageError(f"{name}: {first['msg']}") from error
+    settings = read_settings()
     gateway = {k: v for k, v in (("host", host), ("port", port)) if v is not None}
     engine = {"url": engine_url} if engine_url else {}
     return settings.model_copy(

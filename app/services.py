@@ -1,47 +1,76 @@
 """What a request needs, built once: the composition root of the gateway."""
 
+import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 import anyio
 import sqlalchemy
-import structlog
 from starlette.requests import HTTPConnection
 
 from app.accounting import RequestAccounting
-from app.collections import Expiry, open_collections
+from app.admission.admission import Admission
+from app.admission.keyring import KeyRing
+from app.admission.opening import open_admission, open_keys
+from app.agents.agents import Agents
+from app.agents.mcp.servers import open_servers
+from app.agents.opening import open_agents
+from app.agents.toolbox import OpensTools
+from app.background import Watch, kept_going
+from app.batches.store import BatchStore
+from app.books import BookShelf
+from app.collections import Expiry, open_collections, open_embedder
 from app.conversations import Conversations
 from app.cores import Cores
 from app.corpora import Corpora
-from app.crosscheck import EngineCounters
 from app.database import open_database
 from app.deletions import KvDeletions, read_epochs
-from app.engine import EngineClient
-from app.engine_check import EngineCheck
-from app.engine_speed import EngineSpeed
+from app.embeddings import Embeddings
+from app.errors import InvalidSettingError
+from app.fleet.fleet import Fleet
+from app.fleet.following import Following
+from app.fleet.opening import meet_replicas, open_fleet
+from app.fleet.order_book import OrderBook
+from app.fleet.orders import Orders
+from app.hot.stems import Stems
+from app.loop_lag import LoopLag
 from app.metrics import Metrics
 from app.modes.opening import open_modes
 from app.modes.policy import ModePolicy
-from app.replica import Replica
+from app.response_cache.cache import ResponseCache
+from app.response_cache.opening import open_response_cache
+from app.responses.background.following import Followers
+from app.responses.background.store import BackgroundStore
 from app.salt_key import require_same_secret
 from app.salts import Salts, load_or_create_secret
 from app.settings import Settings
+from app.shadow.opening import open_shadow
+from app.shadow.shadow import Shadow
+from app.shared_views.opening import open_outbox, open_shared_views
+from app.stored.alive import TurnsAlive
+from app.stored.expiry import StoredExpiry
+from app.stored.responses import ResponseStore
+from app.stored.store import ConversationStore
+from app.telemetry import BeginsTraces, open_tracing
 from app.tier_client import TierClient
-from app.tier_policy import TierPolicy
+from app.tier_policy import TierLoadSpeed, TierPolicy
 from app.tier_watch import TierWatch
-from app.upstream import Timeouts, Upstream
+from app.tool_memory import ToolLists
+from app.webhooks.courier import Courier
+from app.webhooks.opening import open_courier
+from app.webhooks.opening import open_outbox as open_webhooks
 from cache.labels import LabelCaps
 from cache.ledger import Ledger
 from cache.retention import Retention
 from prompts import TemplateLibrary, load_templates, shipped_templates
 from retrieval import Collections
 
-LOCAL_TENANT = "local"
-_WATCH_AGAIN_S = 1.0
+if TYPE_CHECKING:
+    from app.shared_views.views import SharedViews
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,22 +81,38 @@ class Services:
     database: sqlalchemy.Engine
     templates: TemplateLibrary
     collections: Collections
+    embeddings: Embeddings
     corpora: Corpora
     cores: Cores
     conversations: Conversations
+    stems: Stems
+    tool_lists: ToolLists
     modes: ModePolicy
-    replica: Replica
-    counters: EngineCounters
-    engine_check: EngineCheck
-    speed: EngineSpeed
+    fleet: Fleet
+    orders: Orders
     accounting: RequestAccounting
     ledger: Ledger
     salts: Salts
+    keys: KeyRing
+    admission: Admission
     deletions: KvDeletions
+    stored: ConversationStore
+    stored_responses: ResponseStore
+    turns_alive: TurnsAlive
+    batches: BatchStore
+    agents: Agents
+    background: BackgroundStore
+    followers: Followers
+    courier: Courier
     metrics: Metrics
+    lag: LoopLag
     started: datetime
+    tracing: BeginsTraces | None = None
     tier_watch: TierWatch | None = None
     tier_policy: TierPolicy | None = None
+    shared_views: "SharedViews | None" = None
+    shadow: Shadow | None = None
+    response_cache: ResponseCache | None = None
 
 
 def services_of(connection: HTTPConnection) -> Services:
@@ -78,8 +123,13 @@ def services_of(connection: HTTPConnection) -> Services:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
+async def open_services(
+    settings: Settings, servers: OpensTools | None = None
+) -> AsyncIterator[Services]:
     """Open each service in order; close them in reverse.
+
+    Args:
+        servers: have tools of agents, in place of the MCP servers of the settings.
 
     Raises:
         HomeError: the home folder can't be used.
@@ -92,25 +142,17 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         require_same_secret(database, secret, settings.home / "hmac.key")
         ledger = _ledger(settings, database)
         stack.callback(ledger.close)
-        client = _client(settings)
-        stack.callback(client.close)
-        services = _services(settings, secret, database, ledger, client, stack)
-        await services.replica.refresh()
+        mcp = await stack.enter_async_context(
+            open_servers(settings.mcp, home=settings.home, environment=os.environ)
+        )
+        services = _services(settings, secret, database, ledger, servers or mcp, stack)
+        following = await meet_replicas(services.fleet, settings, services.orders)
+        stack.push_async_callback(following.aclose)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
-        for watch in _watches(services):
+        for watch in _watches(services, following):
             tasks.start_soon(kept_going, watch)
         yield services
-
-
-async def kept_going(watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a watch for ever; a fault in one is logged and takes neither the others nor requests."""
-    while True:
-        try:
-            await watch()
-        except Exception:  # noqa: BLE001 - the boundary of a background task
-            structlog.get_logger().exception("watch_failed", watch=watch.__qualname__)
-        await anyio.sleep(_WATCH_AGAIN_S)
 
 
 def _services(
@@ -118,91 +160,159 @@ def _services(
     secret: bytes,
     database: sqlalchemy.Engine,
     ledger: Ledger,
-    client: EngineClient,
+    servers: OpensTools,
     stack: AsyncExitStack,
 ) -> Services:
     tiers = _tier_client(settings, stack)
     watch = TierWatch(tiers) if tiers else None
-    replica = Replica("engine-0", client, tokenizer_folder=settings.engine.tokenizer)
-    counters, speed = EngineCounters(client), EngineSpeed(client)
-    accounting = RequestAccounting(
-        settings, replica, key=secret, counters=counters, client=tiers, watch=watch
+    outbox = open_outbox(settings)
+    shelf = BookShelf(settings.accounting, key=secret, teller=outbox)
+    accounting = RequestAccounting(settings, shelf, client=tiers, watch=watch)
+    tier_speed = TierLoadSpeed()
+    fleet = open_fleet(
+        settings,
+        shelf,
+        chunk_tokens=accounting.chunk_tokens,
+        tier_load_s=tier_speed.s_per_token,
+        on_restart=outbox.restarted if outbox else None,
     )
-    stack.callback(accounting.close)
-    for looks in (counters.looks, *([watch.looks] if watch else [])):
-        stack.callback(looks.close)
+    stack.callback(fleet.close)
+    if watch is not None:
+        stack.callback(watch.looks.close)
     salts = Salts(secret, read_epochs(database))
-    collections = open_collections(settings, database, stack)
+    opened = open_embedder(settings.retrieval)
+    collections = open_collections(settings, database, stack, opened)
     templates = _templates(settings)
     corpora = Corpora(
         settings.corpora,
         collections=collections,
         templates=templates,
-        replica=replica,
+        fleet=fleet,
         accounting=accounting,
         salts=salts,
         database=database,
     )
-    tier_policy = _tier_policy(settings, tiers, watch, speed) if tiers and watch else None
+
+    stems = Stems(max_bytes=settings.gateway.opening_mb * 2**20)
+
+    metrics = Metrics()
+    response_cache = open_response_cache(
+        settings.response_cache, database, secret=secret, counts=metrics.response_cache
+    )
+
+    def forget(salt: str) -> None:
+        accounting.forget(salt)
+        stems.forget_salt(salt)
+        fleet.openings.forget_salt(salt)
+        if outbox is not None:
+            outbox.forgot(salt)
+        if response_cache is not None:
+            response_cache.forget(salt)
+
+    tier_policy = _tier_policy(settings, tiers, watch, fleet) if tiers and watch else None
+    tier_speed.policy = tier_policy
+    webhooks = open_webhooks(settings.webhooks, database)
+    stored = ConversationStore(database)
     return Services(
         settings=settings,
         database=database,
         templates=templates,
         collections=collections,
+        embeddings=Embeddings(opened, settings.retrieval),
         corpora=corpora,
         modes=open_modes(
             settings.modes,
             database,
             collections=collections,
             corpora=corpora,
-            replica=replica,
-            speed=speed,
+            fleet=fleet,
             tiers=tier_policy,
         ),
         cores=Cores(collections),
         conversations=Conversations(max_bytes=settings.gateway.conversation_mb * 2**20),
-        replica=replica,
-        counters=counters,
-        engine_check=EngineCheck(counters, chunk_tokens=accounting.chunk_tokens),
-        speed=speed,
+        stems=stems,
+        tool_lists=ToolLists(),
+        fleet=fleet,
+        orders=Orders(fleet, OrderBook(database)),
         accounting=accounting,
         ledger=ledger,
         salts=salts,
-        deletions=KvDeletions(database, salts, collections, tiers, forget=accounting.forget),
-        metrics=Metrics(),
+        keys=open_keys(settings, database, secret),
+        admission=open_admission(settings, database, fleet, metrics, stack),
+        deletions=KvDeletions(database, salts, collections, tiers, forget=forget),
+        stored=stored,
+        stored_responses=ResponseStore(database),
+        turns_alive=TurnsAlive(stored),
+        agents=open_agents(settings, database, templates, servers=servers),
+        batches=BatchStore(database, told=webhooks),
+        background=BackgroundStore(database, told=webhooks),
+        followers=Followers(),
+        courier=open_courier(settings.webhooks, webhooks),
+        metrics=metrics,
+        lag=LoopLag(),
+        tracing=stack.enter_context(open_tracing(settings.telemetry)),
         started=datetime.now(UTC),
         tier_watch=watch,
         tier_policy=tier_policy,
+        shared_views=open_shared_views(
+            settings, stack, secret=secret, outbox=outbox, shelf=shelf, fleet=fleet
+        ),
+        shadow=open_shadow(settings, stack, secret=secret, counts=metrics.shadow),
+        response_cache=response_cache,
     )
 
 
 def _tier_policy(
-    settings: Settings, tiers: TierClient, watch: TierWatch, speed: EngineSpeed
+    settings: Settings, tiers: TierClient, watch: TierWatch, fleet: Fleet
 ) -> TierPolicy:
     switch = settings.tiers.break_even == "auto"
-    return TierPolicy(tiers, watch, speed, switch=switch)
+    return TierPolicy(tiers, watch, fleet, switch=switch)
 
 
 def _templates(settings: Settings) -> TemplateLibrary:
-    """Raises TemplateError: a file is at fault, or two files are the same template."""
+    """The templates that ship, and those of this deployment.
+
+    Raises:
+        InvalidSettingError: there is no such folder.
+        TemplateError: a file is at fault, or two files are the same template.
+    """
+    if settings.templates is not None and not settings.templates.is_dir():
+        raise InvalidSettingError("templates", f"there is no folder {settings.templates}")
     own = load_templates(settings.templates) if settings.templates else ()
     return TemplateLibrary((*load_templates(shipped_templates()), *own))
 
 
-def _watches(services: Services) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
+def _watches(services: Services, following: Following) -> Iterator[Watch]:
     """What runs beside the requests, for ever."""
-    yield services.replica.watch
-    yield services.counters.watch
-    yield services.speed.watch
-    yield services.accounting.follow
+    yield services.fleet.watch
+    yield following.watch
+    yield services.orders.watch
+    yield services.keys.watch
+    yield from services.admission.watches()
     yield services.deletions.work
     yield Expiry(services.collections, services.deletions, now=time.time).watch
+    yield services.turns_alive.watch
+    yield StoredExpiry(
+        services.settings.conversations,
+        services.stored,
+        services.stored_responses,
+        services.deletions,
+    ).watch
     yield services.corpora.watch
     yield services.modes.watch
+    yield services.lag.watch
+    if services.settings.webhooks.endpoints:
+        yield services.courier.watch
     if services.tier_watch is not None:
         yield services.tier_watch.watch
     if services.tier_policy is not None:
         yield services.tier_policy.watch
+    if services.shared_views is not None:
+        yield services.shared_views.watch
+    if services.shadow is not None:
+        yield services.shadow.watch
+    if services.response_cache is not None:
+        yield services.response_cache.watch
 
 
 def _label_caps(settings: Settings) -> LabelCaps:
@@ -234,15 +344,3 @@ def _tier_client(settings: Settings, stack: AsyncExitStack) -> TierClient | None
     client = TierClient(settings.tiers.url, timeout_s=settings.tiers.timeout_s)
     stack.callback(client.close)
     return client
-
-
-def _client(settings: Settings) -> EngineClient:
-    engine = settings.engine
-    timeouts = Timeouts(
-        connect_s=engine.connect_timeout_s,
-        first_byte_s=engine.first_byte_timeout_s,
-        between_bytes_s=engine.between_bytes_timeout_s,
-    )
-    return EngineClient(
-        Upstream(engine.url, timeouts=timeouts, max_connections=engine.max_connections)
-    )

@@ -1,25 +1,25 @@
 """The message that a model's answer is, put together from its parts as they were passed on."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
+
+import msgspec
 
 from prompts import Message, ToolCall
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(msgspec.Struct):
     id: str = ""
     name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    arguments: list[str] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True)
-class SpokenAnswer:
+class SpokenAnswer(msgspec.Struct):
     """Collects the first answer of a response; whole messages and deltas have one shape."""
 
-    _content: list[str] = field(default_factory=list)
-    _reasoning: list[str] = field(default_factory=list)
-    _calls: dict[int, _Call] = field(default_factory=dict)
+    _content: list[str] = msgspec.field(default_factory=list)
+    _reasoning: list[str] = msgspec.field(default_factory=list)
+    _calls: dict[int, _Call] = msgspec.field(default_factory=dict)
 
     def add(self, part: dict[str, Any]) -> None:
         """A message, or the next piece of one."""
@@ -34,6 +34,10 @@ class SpokenAnswer:
             call.name = function.get("name") or call.name
             call.arguments.append(function.get("arguments") or "")
 
+    def say(self, texts: Iterable[str]) -> None:
+        """The next pieces of what it says to the user."""
+        self._content += texts
+
     @property
     def text(self) -> str:
         """What it says to the user."""
@@ -41,10 +45,13 @@ class SpokenAnswer:
 
     def message(self) -> Message:
         """The whole, as a client would send it back."""
+        content, reasoning = "".join(self._content), "".join(self._reasoning) or None
+        if not self._calls:
+            return Message(role="assistant", content=content, reasoning=reasoning)
         return Message(
             role="assistant",
-            content=self.text,
-            reasoning="".join(self._reasoning) or None,
+            content=content,
+            reasoning=reasoning,
             tool_calls=tuple(
                 ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
                 for _, call in sorted(self._calls.items())

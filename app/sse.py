@@ -12,9 +12,21 @@ class EventReader:
     def __init__(self) -> None:
         self._rest = b""
 
+    @property
+    def has_rest(self) -> bool:
+        """Whether there are bytes of an event that isn't complete."""
+        return bool(self._rest)
+
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of each event that `chunk` completes, in order."""
-        text = self._rest + chunk
+        text = self._rest + chunk if self._rest else chunk
+        if b"\r" in text:
+            return self._feed_any(text)
+        *events, self._rest = text.split(b"\n\n")
+        return [data for event in events if (data := _data(event)) is not None]
+
+    def _feed_any(self, text: bytes) -> list[bytes]:
+        """With line ends of all kinds."""
         # A trailing CR may be half of a CRLF: it waits for the next chunk.
         held = b"\r" if text.endswith(b"\r") else b""
         text = text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -34,6 +46,8 @@ def named_event(name: str, data: bytes) -> bytes:
 
 
 def _data(event_text: bytes) -> bytes | None:
+    if event_text.startswith(b"data: ") and b"\n" not in event_text:
+        return event_text[6:]  # as engines write all of theirs
     lines = [
         line[5:].removeprefix(b" ") for line in event_text.split(b"\n") if line.startswith(b"data:")
     ]

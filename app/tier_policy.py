@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Protocol
 
 import structlog
 
-from app.engine_speed import EngineSpeed
 from app.errors import TierServerError
 from app.tier_client import BREAK_EVEN, TierClient
 from app.tier_watch import TierWatch
@@ -23,9 +23,19 @@ from cache.break_even import (
     switched_off,
 )
 from cache.load_cost import LoadTotals, LoadTrack
+from cache.prefill_speed import PrefillSpeed
 from cache.tier_status import AdapterStatus, TierStatus
 
 RAM = "ram"
+
+
+class MeasuredSpeed(Protocol):
+    """Whoever measures how fast prompts are computed."""
+
+    @property
+    def speed(self) -> PrefillSpeed | None:
+        """None until enough was computed."""
+        ...
 
 
 class TierPolicy:
@@ -39,7 +49,7 @@ class TierPolicy:
         self,
         tiers: TierClient,
         watch: TierWatch,
-        speed: EngineSpeed,
+        speed: MeasuredSpeed,
         *,
         switch: bool = True,
         rules: SwitchRules | None = None,
@@ -188,6 +198,19 @@ class TierPolicy:
         """RAM's loads aren't counted, only their tokens."""
         loads = found.loads >= self._rules.least_loads or name == RAM
         return loads and has_enough_tokens(found, self._rules)
+
+
+class TierLoadSpeed:
+    """What a token from the tiers' RAM costs, for routing; nothing without a policy."""
+
+    def __init__(self) -> None:
+        self.policy: TierPolicy | None = None
+
+    def s_per_token(self) -> float | None:
+        """Seconds; None where none was measured."""
+        found = self.policy.found.get(RAM) if self.policy else None
+        speed = found.load_tokens_per_s if found else None
+        return 1 / speed if speed else None
 
 
 def _comparison(found: BreakEven) -> str:

@@ -9,16 +9,17 @@ replaced once, silently: after an engine's restart all of them are.
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
 from urllib.parse import urlsplit
 
-import httptools
-
-from app.errors import EngineProtocolError, EngineTimeoutError, EngineUnreachableError
-
-_PAUSE_ABOVE_BYTES = 256 * 1024
+from app.errors import (
+    EngineError,
+    EngineProtocolError,
+    EngineTimeoutError,
+    EngineUnreachableError,
+)
+from app.upstream_connection import Connection, ConnectionLostError
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -32,131 +33,6 @@ class Timeouts:
     between_bytes_s: float
 
 
-class _ConnectionLostError(Exception):
-    """The connection broke; `answered` tells whether any of the answer had come."""
-
-    def __init__(self, answered: bool, problem: str) -> None:
-        super().__init__(problem)
-        self.answered = answered
-        self.problem = problem
-
-
-class _Connection(asyncio.Protocol):
-    """One connection; carries one exchange at a time."""
-
-    def __init__(self) -> None:
-        self.reused = False
-        self.status = 0
-        self.headers: dict[bytes, bytes] = {}
-        self.complete = False
-        self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
-        self._keep_alive = False
-        self._headers_done = False
-        self._answered = False
-        self._lost: str | None = None
-        self._malformed: str | None = None
-        self._body: deque[bytes] = deque()
-        self._body_bytes = 0
-        self._paused = False
-        self._changed: asyncio.Future[None] | None = None
-
-    # asyncio.Protocol
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports don't derive from asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._answered = True
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._malformed = str(error)
-            self.close()
-        if self._body_bytes > _PAUSE_ABOVE_BYTES and self._transport and not self._paused:
-            self._transport.pause_reading()
-            self._paused = True
-        self._wake()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._lost = str(exc) if exc else "it closed the connection"
-        self._wake()
-
-    # httptools callbacks
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.lower()] = value
-
-    def on_headers_complete(self) -> None:
-        self.status = self._parser.get_status_code()
-        self._headers_done = self.status >= 200
-
-    def on_body(self, body: bytes) -> None:
-        self._body.append(body)
-        self._body_bytes += len(body)
-
-    def on_message_complete(self) -> None:
-        # A 1xx answer completes too, and the real one follows.
-        self.complete = self._headers_done
-        # llhttp knows only here; afterwards its state is that of the next message.
-        self._keep_alive = self._parser.should_keep_alive()
-
-    @property
-    def reusable(self) -> bool:
-        """Whether the next request may use this connection."""
-        return self.complete and self._lost is None and self._malformed is None and self._keep_alive
-
-    @property
-    def alive(self) -> bool:
-        return self._lost is None and self._transport is not None
-
-    def start(self, request: bytes) -> None:
-        """Send a request; forgets the exchange before."""
-        self._parser = httptools.HttpResponseParser(self)
-        self.status, self.headers, self.complete = 0, {}, False
-        self._headers_done = self._answered = False
-        self._body.clear()
-        self._body_bytes = 0
-        if self._transport is not None:
-            self._transport.write(request)
-
-    async def wait_for_headers(self) -> None:
-        while not self._headers_done:
-            await self._wait()
-
-    async def next_body(self) -> bytes | None:
-        """The next bytes of the body, None at its end."""
-        while not self._body:
-            if self.complete:
-                return None
-            await self._wait()
-        body = b"".join(self._body)
-        self._body.clear()
-        self._body_bytes = 0
-        if self._paused and self._transport is not None:
-            self._transport.resume_reading()
-            self._paused = False
-        return body
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    async def _wait(self) -> None:
-        if self._malformed is not None:
-            raise EngineProtocolError("", self._malformed)
-        if self._lost is not None:
-            raise _ConnectionLostError(self._answered, self._lost)
-        self._changed = asyncio.get_running_loop().create_future()
-        try:
-            await self._changed
-        finally:
-            self._changed = None
-
-    def _wake(self) -> None:
-        if self._changed is not None and not self._changed.done():
-            self._changed.set_result(None)
-
-
 class UpstreamResponse:
     """An answer whose status and headers have come; its body streams.
 
@@ -164,41 +40,106 @@ class UpstreamResponse:
     engine to stop.
     """
 
-    def __init__(self, upstream: "Upstream", connection: _Connection) -> None:
+    def __init__(self, upstream: "Upstream", connection: Connection) -> None:
         self._upstream = upstream
         self._connection = connection
+        self._closed = False
+        # Whether some of the body can be had without waiting, or it is known to be empty.
+        self.has_begun = connection.has_body
         self.status = connection.status
-        self.headers = connection.headers
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes.
+    async def more(self) -> bytes | None:
+        """What has come of the body, at least something; None at its end.
 
         Raises:
             EngineTimeoutError, EngineUnreachableError, EngineProtocolError.
         """
-        url, timeout_s = self._upstream.url, self._upstream.timeouts.between_bytes_s
-        while True:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    body = await self._connection.next_body()
-            except TimeoutError as error:
-                raise EngineTimeoutError(url, "between bytes", timeout_s) from error
-            except _ConnectionLostError as error:
-                problem = f"it broke off its answer: {error.problem}"
-                raise EngineUnreachableError(url, problem) from error
-            except EngineProtocolError as error:
-                raise EngineProtocolError(url, error.problem) from error
-            if body is None:
-                return
+        try:
+            return await self._connection.next_body(self._upstream.timeouts.between_bytes_s)
+        except (TimeoutError, ConnectionLostError, EngineProtocolError) as error:
+            raise self._broken_off(error) from error
+
+    async def pour(
+        self,
+        take: Callable[[bytes], bool],
+        straight: Callable[[bytes], bool | None] | None = None,
+    ) -> None:
+        """Hand the body to `take` as it comes, until that says False or the body has ended.
+
+        `take` is called from where the body is read, outside of the caller's task and context, and
+        so is `straight`, which has the first word where a read may begin with a chunk: it gets the
+        bytes with their framing, takes whole chunks and nothing else, or says None.
+
+        Raises:
+            EngineTimeoutError, EngineUnreachableError, EngineProtocolError; what `take` raises.
+        """
+        try:
+            within_s = self._upstream.timeouts.between_bytes_s
+            await self._connection.pour(take, within_s, straight)
+        except (TimeoutError, ConnectionLostError, EngineProtocolError) as error:
+            raise self._broken_off(error) from error
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes; raises as `more` does."""
+        while (body := await self.more()) is not None:
             yield body
+
+    async def begun(self) -> None:
+        """Wait until the body has begun; what came of it is there for `chunks`.
+
+        Closes the answer where it fails.
+
+        Raises:
+            EngineTimeoutError, EngineUnreachableError, EngineProtocolError.
+        """
+        url, timeout_s = self._upstream.url, self._upstream.timeouts.first_byte_s
+        if self._connection.has_body:
+            return
+        try:
+            await self._connection.wait_for_body(timeout_s)
+        except TimeoutError as error:
+            self.close()
+            raise EngineTimeoutError(url, "first byte", timeout_s) from error
+        except ConnectionLostError as error:
+            self.close()
+            raise EngineUnreachableError(url, error.problem) from error
+        except EngineProtocolError as error:
+            self.close()
+            raise EngineProtocolError(url, error.problem) from error
+        except BaseException:
+            self.close()
+            raise
 
     async def read(self) -> bytes:
         """The whole body."""
-        return b"".join([chunk async for chunk in self.chunks()])
+        if self._connection.complete:
+            return self._connection.taken()
+        first = await self.more()
+        if first is None or self._connection.complete_and_read:
+            return first or b""
+        return b"".join([first, *[chunk async for chunk in self.chunks()]])
+
+    def _broken_off(
+        self, error: TimeoutError | ConnectionLostError | EngineProtocolError
+    ) -> EngineError:
+        """What went wrong with a body, with the engine's address."""
+        url, timeout_s = self._upstream.url, self._upstream.timeouts.between_bytes_s
+        match error:
+            case TimeoutError():
+                return EngineTimeoutError(url, "between bytes", timeout_s)
+            case ConnectionLostError():
+                return EngineUnreachableError(url, f"it broke off its answer: {error.problem}")
+            case EngineProtocolError():
+                return EngineProtocolError(url, error.problem)
 
     def close(self) -> None:
-        """Give the connection back, or drop it where the body isn't finished."""
-        self._upstream.release(self._connection)
+        """Give the connection back, or drop it where the body isn't finished.
+
+        Does nothing the second time: a connection that is given back twice would serve two.
+        """
+        if not self._closed:
+            self._closed = True
+            self._upstream.release(self._connection)
 
 
 class Upstream:
@@ -216,8 +157,10 @@ class Upstream:
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._prefix = parts.path.rstrip("/").encode()
         self._authority = parts.netloc.rpartition("@")[2].encode()
-        self._idle: list[_Connection] = []
-        self._slots = asyncio.Semaphore(max_connections)
+        self._idle: list[Connection] = []
+        # How many more may be open, and who waits for one of them.
+        self._free = max_connections
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def send(
         self, method: str, path: str, *, headers: Headers = (), body: bytes = b""
@@ -229,18 +172,42 @@ class Upstream:
             EngineTimeoutError: no connection or no first byte in time.
             EngineProtocolError: the answer isn't HTTP.
         """
-        request = self._serialise(method, path, headers, body)
-        await self._slots.acquire()
+        return await self.exchange(self.serialised(method, path, headers, body))
+
+    async def exchange(self, request: bytes) -> UpstreamResponse:
+        """The same for a request that `serialised` gave."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._place()
         try:
-            connection = await self._exchange(request)
+            # In one coroutine: each more is entered again at every wake-up.
+            connection = self._idle.pop() if self._idle else None
+            if connection is None or not connection.alive:
+                connection = self._take_idle() or await self._connect()
+            try:
+                await connection.start(request, self.timeouts.first_byte_s)
+                while not connection.headers_done:
+                    await connection.change()
+            except BaseException as error:
+                connection.close()
+                if not isinstance(error, ConnectionLostError) or not connection.reused:
+                    self._raise(error)
+                    raise
+                if error.answered:
+                    raise EngineUnreachableError(self.url, error.problem) from error
+                connection = await self._once_more(request)
         except BaseException:
-            self._slots.release()
+            self._give_place()
             raise
         return UpstreamResponse(self, connection)
 
-    def release(self, connection: _Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """Take a connection back after its exchange."""
-        self._slots.release()
+        if self._waiting:
+            self._give_place()
+        else:
+            self._free += 1
         if connection.reusable:
             connection.reused = True
             self._idle.append(connection)
@@ -253,50 +220,64 @@ class Upstream:
             connection.close()
         self._idle.clear()
 
-    async def _exchange(self, request: bytes) -> _Connection:
-        connection = self._take_idle() or await self._connect()
+    async def _once_more(self, request: bytes) -> Connection:
+        """Over a fresh connection: the pooled one was dead before its answer began."""
+        connection = await self._connect()
         try:
-            return await self._headers(connection, request)
-        except _ConnectionLostError as lost:
-            if not connection.reused or lost.answered:
-                raise EngineUnreachableError(self.url, lost.problem) from lost
-        fresh = await self._connect()
-        try:
-            return await self._headers(fresh, request)
-        except _ConnectionLostError as lost:
-            raise EngineUnreachableError(self.url, lost.problem) from lost
-
-    async def _headers(self, connection: _Connection, request: bytes) -> _Connection:
-        timeout_s = self.timeouts.first_byte_s
-        try:
-            async with asyncio.timeout(timeout_s):
-                connection.start(request)
-                await connection.wait_for_headers()
-        except TimeoutError as error:
+            await connection.start(request, self.timeouts.first_byte_s)
+            while not connection.headers_done:
+                await connection.change()
+        except BaseException as error:
             connection.close()
-            raise EngineTimeoutError(self.url, "first byte", timeout_s) from error
-        except EngineProtocolError as error:
-            connection.close()
-            raise EngineProtocolError(self.url, error.problem) from error
-        except BaseException:
-            connection.close()
+            self._raise(error)
             raise
         return connection
 
-    def _take_idle(self) -> _Connection | None:
+    def _raise(self, error: BaseException) -> None:
+        """What went wrong before an answer's headers had come, told with the engine's address;
+        does nothing with other errors."""
+        match error:
+            case TimeoutError():
+                timeout_s = self.timeouts.first_byte_s
+                raise EngineTimeoutError(self.url, "first byte", timeout_s) from error
+            case ConnectionLostError():
+                raise EngineUnreachableError(self.url, error.problem) from error
+            case EngineProtocolError():
+                raise EngineProtocolError(self.url, error.problem) from error
+
+    async def _place(self) -> None:
+        """Until another exchange has ended."""
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except BaseException:
+            if place.done() and not place.cancelled():
+                self._give_place()
+            raise
+
+    def _give_place(self) -> None:
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._free += 1
+
+    def _take_idle(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.alive:
                 return connection
         return None
 
-    async def _connect(self) -> _Connection:
+    async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
         timeout_s = self.timeouts.connect_s
         try:
             async with asyncio.timeout(timeout_s):
                 _, connection = await loop.create_connection(
-                    _Connection, self._host, self._port, ssl=self._tls
+                    Connection, self._host, self._port, ssl=self._tls
                 )
         except TimeoutError as error:
             raise EngineTimeoutError(self.url, "connect", timeout_s) from error
@@ -305,11 +286,18 @@ class Upstream:
             raise EngineUnreachableError(self.url, problem) from error
         return connection
 
-    def _serialise(self, method: str, path: str, headers: Headers, body: bytes) -> bytes:
-        lines = [
-            b"%b %b%b HTTP/1.1" % (method.encode(), self._prefix, path.encode()),
-            b"host: " + self._authority,
-            b"content-length: %d" % len(body),
-            *(name + b": " + value for name, value in headers),
-        ]
-        return b"\r\n".join(lines) + b"\r\n\r\n" + body
+    def serialised(self, method: str, path: str, headers: Headers, body: bytes) -> bytes:
+        """A request as it goes over the wire."""
+        before, after = self.framed(method, path, headers)
+        return b"%b%d%b%b" % (before, len(body), after, body)
+
+    def framed(self, method: str, path: str, headers: Headers) -> tuple[bytes, bytes]:
+        """A request's head up to the length of its body, and from there on."""
+        lines = [name + b": " + value + b"\r\n" for name, value in headers]
+        before = b"%b %b%b HTTP/1.1\r\nhost: %b\r\ncontent-length: " % (
+            method.encode(),
+            self._prefix,
+            path.encode(),
+            self._authority,
+        )
+        return before, b"\r\n" + b"".join(lines) + b"\r\n"

@@ -1,9 +1,13 @@
 """A program that a benchmark starts and ends."""
 
+import socket
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from app.stack.ports import LOOPBACK, free_ports
 
 _STOP_S = 60.0
 
@@ -37,3 +41,21 @@ def running_child(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on at the moment."""
+    (port,) = free_ports(1)
+    return port
+
+
+def wait_for_port(process: "subprocess.Popen[str]", port: int, seconds: float) -> bool:
+    """Whether something listens on the port of loopback; false if the process ends before."""
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        with suppress(ConnectionRefusedError), socket.create_connection((LOOPBACK, port)):
+            return True
+        time.sleep(0.02)
+    return False

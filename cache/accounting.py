@@ -7,14 +7,23 @@ and the lineages what the request has left in its turn. Pure: time is given, not
 
 from array import array
 from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
 
 from cache.accounting_losses import EngineRules, Evidence, is_contradicted, predicted_tokens
 from cache.accounting_pieces import Piece, pieces_of
-from cache.accounting_result import accounting_of, for_client, unknown_accounting
+from cache.accounting_result import (
+    accounting_of,
+    for_client,
+    is_whole,
+    nothing_lost,
+    unknown_accounting,
+)
 from cache.accounting_values import Expectation, Outcome, PrefixIndex, SentPrompt
 from cache.divergence import ComparedPrompt, compare
 from cache.lineage import EarlierPrompt, LineageKey, Lineages
-from cache.page_keys import PageKeys
+from cache.page_keys import KEY_BYTES, PageKeys
+from cache.prefix_match import Match
 from cache.verdicts import Accounting
 
 __all__ = [
@@ -45,42 +54,81 @@ class Accountant:
         """The earlier prompts that are kept."""
         return self._lineages
 
-    def expect(self, prompt: SentPrompt, rules: EngineRules) -> Expectation:
-        """What should be re-used of a prompt that is sent now."""
+    def expect(
+        self,
+        prompt: SentPrompt,
+        rules: EngineRules,
+        *,
+        keys: PageKeys | None = None,
+        match: Match | None = None,
+    ) -> Expectation:
+        """What should be re-used of a prompt that is sent now.
+
+        `keys` and `match` are the index's own of this prompt at `sent_at`, where they are known.
+        """
         packed = prompt.packed or array("I", prompt.token_ids).tobytes()
-        ids = array("I")
-        ids.frombytes(packed)
-        keys = self._index.keys(ids)
-        match = self._index.match(keys, salt=prompt.salt, sent_at=prompt.sent_at)
+        if keys is None:
+            ids = array("I")
+            ids.frombytes(packed)
+            keys = self._index.keys(ids)
+        if match is None:
+            match = self._index.match(keys, salt=prompt.salt, sent_at=prompt.sent_at)
         self._index.sent(keys, salt=prompt.salt, replica=prompt.replica, at=prompt.sent_at)
-        tokens = len(prompt.token_ids)
+        tokens, whole = len(prompt.token_ids), match.left * rules.page_tokens
         rivals = self._rivals(prompt.salt, keys) if match.racing > match.left else []
+        lineage = LineageKey(prompt.salt, prompt.template.partition("@")[0], prompt.collection)
         expectation = Expectation(
             prompt=prompt,
+            lineage=lineage,
+            tokens=tokens,
             rules=rules,
             packed=packed,
             keys=keys,
             match=match,
-            recollection=self._lineages.recall(_lineage(prompt), prompt.pieces, packed),
-            ideal_tokens=min(match.left * rules.page_tokens, rules.limit(tokens)),
+            recollection=self._lineages.recall(lineage, prompt.pieces, packed),
+            ideal_tokens=whole if whole < tokens else rules.limit(tokens),
             predicted_tokens=predicted_tokens(match, rules, replica=prompt.replica, tokens=tokens),
             rivals=rivals,
         )
         self._flying[prompt.salt][expectation] = None
-        _be_a_rival(expectation)
+        if rivals:
+            _be_a_rival(expectation)
         return expectation
 
     def first_token(self, expectation: Expectation, at: float) -> None:
         """The answer has begun: the prompt's whole pages are computed and stay."""
-        if expectation.computed:
-            return
+        if not expectation.computed:
+            self._computed(expectation, expectation.keys, at)
+
+    def _computed(self, expectation: Expectation, keys: PageKeys, at: float) -> None:
+        """The pages that `keys` name are there; the prompt's own, or with the answer's."""
         expectation.computed = True
         prompt = expectation.prompt
-        expectation.lost_races = tuple(
-            [(rival.prompt.replica, pages) for rival, pages in expectation.rivals if rival.computed]
+        if expectation.rivals:
+            expectation.lost_races = tuple(
+                [
+                    (other.prompt.replica, pages)
+                    for other, pages in expectation.rivals
+                    if other.computed
+                ]
+            )
+        self._index.computed(keys, salt=prompt.salt, replica=prompt.replica, at=at)
+        expectation.learnt = EarlierPrompt(
+            request_id=prompt.request_id,
+            template=prompt.template,
+            packed=expectation.packed,
+            pieces=prompt.pieces,
+            tails=expectation.recollection.tails,
+            session=prompt.session,
         )
-        self._index.computed(expectation.keys, salt=prompt.salt, replica=prompt.replica, at=at)
-        self._learn(expectation)
+        self._lineages.learn(expectation.lineage, expectation.learnt)
+
+    def withdraw(self, expectation: Expectation) -> None:
+        """The replica didn't take the request: nothing of it was computed there."""
+        prompt = expectation.prompt
+        self._landed(expectation)
+        expectation.rivals = []
+        self._index.gave_up(expectation.keys, salt=prompt.salt, replica=prompt.replica)
 
     def awaits_events(self, expectation: Expectation, cached_tokens: int) -> bool:
         """Whether KV events on their way may yet tell why so little was re-used.
@@ -100,15 +148,44 @@ class Accountant:
 
     def settle(self, expectation: Expectation, outcome: Outcome) -> Accounting:
         """What became of the prompt's tokens; call it once, when the request has ended."""
-        began_at = outcome.first_token_at
-        if began_at is None and outcome.completed:
-            began_at = outcome.ended_at
-        if began_at is not None:
-            self.first_token(expectation, began_at)
+        prompt, rules, output = expectation.prompt, expectation.rules, outcome.output_ids
+        left = None
+        if outcome.completed:
+            # Prompt and output, but for the last token, are in the engine's cache now.
+            left, tokens = expectation.keys, expectation.tokens + len(output or ()) - 1
+            if output and tokens // rules.page_tokens > len(left.packed) // KEY_BYTES:
+                ids = expectation.packed + array("I", output[:-1]).tobytes()
+                left = self._index.extended(left, ids)
+        is_told = False
+        if outcome.first_token_at is not None:
+            self.first_token(expectation, outcome.first_token_at)
+        elif left is not None and not expectation.computed:
+            # It came in one piece, so that all of it is told at once; but not where the index will
+            # be asked again what became of the prompt.
+            is_told = (outcome.cached_tokens or 0) >= expectation.ideal_tokens
+            keys = left if is_told else expectation.keys
+            self._computed(expectation, keys, outcome.ended_at)
         self._landed(expectation)
-        self._compare(expectation)
-        accounting = self._account(expectation, outcome)
-        self._teach(expectation, outcome)
+        recollection, learnt = expectation.recollection, expectation.learnt
+        if recollection.candidates:
+            new = ComparedPrompt(prompt.template, expectation.packed, prompt.pieces, prompt.session)
+            comparison = expectation.comparison = compare(new, recollection)
+            if comparison is not None:
+                self._lineages.compared(comparison.earlier, learnt)
+        cached = outcome.cached_tokens
+        if cached is None or cached > expectation.tokens:
+            accounting = unknown_accounting(expectation, outcome)
+        elif is_whole(expectation, cached):
+            accounting = nothing_lost(expectation, cached)
+        else:
+            accounting = accounting_of(expectation, self._evidence(expectation, outcome, cached))
+        self._teach(expectation, outcome, None if is_told else left)
+        if left is not None:
+            # A whole answer leaves something beside the engine's own cache too.
+            if rules.chunk_tokens is not None and outcome.tiers_known and not outcome.tiers_skipped:
+                self._index.tiered(left, salt=prompt.salt, at=outcome.ended_at)
+            if learnt is not None and output:
+                self._lineages.answered(learnt, array("I", output).tobytes())
         expectation.rivals = []
         return accounting
 
@@ -126,39 +203,14 @@ class Accountant:
 
     def _landed(self, expectation: Expectation) -> None:
         salt = expectation.prompt.salt
-        flying = self._flying.get(salt, {})
-        flying.pop(expectation, None)
-        if not flying:
-            self._flying.pop(salt, None)
-
-    def _compare(self, expectation: Expectation) -> None:
-        prompt = expectation.prompt
-        new = ComparedPrompt(prompt.template, expectation.packed, prompt.pieces, prompt.session)
-        expectation.comparison = compare(new, expectation.recollection)
-        if expectation.comparison is not None:
-            self._lineages.compared(expectation.comparison.earlier, expectation.learnt)
-
-    def _learn(self, expectation: Expectation) -> None:
-        prompt = expectation.prompt
-        expectation.learnt = EarlierPrompt(
-            request_id=prompt.request_id,
-            template=prompt.template,
-            packed=expectation.packed,
-            pieces=prompt.pieces,
-            tails=expectation.recollection.tails,
-            session=prompt.session,
-        )
-        self._lineages.learn(_lineage(prompt), expectation.learnt)
-
-    def _account(self, expectation: Expectation, outcome: Outcome) -> Accounting:
-        cached = outcome.cached_tokens
-        if cached is None or cached > expectation.tokens:
-            return unknown_accounting(expectation, outcome)
-        return accounting_of(expectation, self._evidence(expectation, outcome, cached))
+        flying = self._flying.get(salt)
+        if flying is not None:
+            flying.pop(expectation, None)
+            if not flying:
+                del self._flying[salt]
 
     def _evidence(self, expectation: Expectation, outcome: Outcome, cached: int) -> Evidence:
-        prompt = expectation.prompt
-        late = None
+        prompt, late = expectation.prompt, None
         if cached < expectation.ideal_tokens:
             late = self._index.match(expectation.keys, salt=prompt.salt, sent_at=prompt.sent_at)
         return Evidence(
@@ -175,37 +227,22 @@ class Accountant:
             events_heard=outcome.events_heard,
         )
 
-    def _teach(self, expectation: Expectation, outcome: Outcome) -> None:
-        """Tell the index what the request has left, and the lineage its answer."""
+    def _teach(self, expectation: Expectation, outcome: Outcome, left: PageKeys | None) -> None:
+        """Tell the index what the request has left, as far as it doesn't know."""
         prompt, keys = expectation.prompt, expectation.keys
         if not expectation.computed:
             self._index.gave_up(keys, salt=prompt.salt, replica=prompt.replica)
-        elif outcome.completed:
-            self._left(expectation, outcome)
+        elif left is not None and len(left.packed) > len(keys.packed):
+            self._index.computed(
+                left, salt=prompt.salt, replica=prompt.replica, at=outcome.ended_at
+            )
         self._index.served(
             keys,
             salt=prompt.salt,
             prompt_tokens=expectation.tokens,
             cached_tokens=outcome.cached_tokens,
-            labels=_labels(prompt),
+            labels=partial(_labels, prompt.template, prompt.pieces),
         )
-
-    def _left(self, expectation: Expectation, outcome: Outcome) -> None:
-        """A whole answer: prompt and output, but for the last token, are in the engine's cache."""
-        prompt, keys, rules = expectation.prompt, expectation.keys, expectation.rules
-        output = array("I", outcome.output_ids or ())
-        if (expectation.tokens + len(output) - 1) // rules.page_tokens > len(keys):
-            ids = array("I")
-            ids.frombytes(expectation.packed)
-            ids.extend(output[:-1])
-            keys = self._index.keys(ids)
-            self._index.computed(
-                keys, salt=prompt.salt, replica=prompt.replica, at=outcome.ended_at
-            )
-        if rules.chunk_tokens is not None and outcome.tiers_known and not outcome.tiers_skipped:
-            self._index.tiered(keys, salt=prompt.salt, at=outcome.ended_at)
-        if expectation.learnt is not None and output:
-            self._lineages.answered(expectation.learnt, output.tobytes())
 
 
 def _from_tiers(expectation: Expectation, outcome: Outcome, cached: int) -> int:
@@ -230,15 +267,11 @@ def _be_a_rival(expectation: Expectation) -> None:
             rival.rivals.append((expectation, pages))
 
 
-def _lineage(prompt: SentPrompt) -> LineageKey:
-    return LineageKey(prompt.salt, prompt.template.partition("@")[0], prompt.collection)
-
-
-def _labels(prompt: SentPrompt) -> list[tuple[int, str]]:
+def _labels(template: str, pieces: Sequence[Piece]) -> list[tuple[int, str]]:
     """What the prefix flame calls the parts of a prompt, by the token at which they start."""
-    labels = [(0, prompt.template)]
+    labels = [(0, template)]
     last: str | None = None
-    for piece in prompt.pieces:
+    for piece in pieces:
         if piece.document is not None and not piece.message:
             labels.append((piece.start, piece.document))
         elif piece.segment != last:

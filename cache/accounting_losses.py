@@ -33,7 +33,7 @@ class EngineRules:
 
     def limit(self, tokens: int) -> int:
         """The most of a prompt that is ever re-used: the engine always computes the last token."""
-        return self.page_floor(tokens - 1)
+        return max(0, tokens - 1) // self.page_tokens * self.page_tokens
 
     def page_floor(self, tokens: int) -> int:
         """Whole pages of so many tokens."""
@@ -105,7 +105,11 @@ def predicted_tokens(match: Match, rules: EngineRules, *, replica: str, tokens: 
     here = match.replicas.get(replica)
     if not rules.kv_events or here is None or here.resident is None:
         return None
-    gpu = min(here.resident * rules.page_tokens, rules.limit(tokens))
+    gpu = here.resident * rules.page_tokens
+    if gpu >= tokens:
+        gpu = rules.limit(tokens)
+    if rules.chunk_tokens is None:
+        return gpu
     tier = rules.chunk_floor(min(match.tiered * rules.page_tokens, tokens - 1))
     if tier > gpu and not rules.tiers_certain:
         return None

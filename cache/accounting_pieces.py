@@ -6,21 +6,22 @@ the prompt is kept with that span, so that documents seen before cost next to no
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import cast
 
-from prompts import TokenizedPrompt, Volatility
+import msgspec
+
+from prompts import PromptStem, StemPrompt, TokenizedPrompt, Volatility
 from prompts.layout import PlacedSpan, PromptLayout, SegmentPlace
 
 TOOLS = "tools"
 ID_BYTES = 4
-_DIGEST_BYTES = 16
+DIGEST_BYTES = 16
 _NOTES_KEPT = 64
+_PIECES = "pieces"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """Tokens `start <= i < stop` of a prompt that belong together.
 
     Attributes:
@@ -50,9 +51,23 @@ def pieces_of(prompt: TokenizedPrompt) -> tuple[Piece, ...]:
     first; a segment that expands a conversation has one for each message. What the chat template
     writes itself, between messages, is in no piece.
     """
+    stem = prompt.stem
+    if stem is not None and isinstance(prompt, StemPrompt):
+        known: tuple[Piece, ...] | None = stem.notes.get(_PIECES)
+        if known is not None:
+            return (*known, _last_of_stem(prompt, stem, known[-1].stop if known else 0))
     layout = prompt.layout
     if layout is None:
         return tuple(_of_ranges(prompt))
+    if stem is None:
+        return _of_layout(prompt, layout)
+    made = _of_layout(prompt, layout)
+    if made and made[-1].message and made[-1].stop == prompt.ranges[-1].stop:
+        stem.notes[_PIECES] = made[:-1]
+    return made
+
+
+def _of_layout(prompt: TokenizedPrompt, layout: PromptLayout) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     if layout.tools is not None:
         level = prompt.prompt.tools_volatility
@@ -162,10 +177,30 @@ def _messages(packed: bytes, layout: PromptLayout, place: SegmentPlace) -> Itera
         yield known[0]
 
 
+def _last_of_stem(prompt: StemPrompt, stem: PromptStem, last: int) -> Piece:
+    """The last message of a conversation that ends the prompt; `last` ends the piece before."""
+    segment, _, _, parts = stem.places[-1]
+    start, stop = prompt.last_message
+    if len(parts) > 1 and start < last:
+        start = last
+    if stop < start:
+        stop = start
+    return Piece(
+        segment=segment.id,
+        volatility=segment.volatility,
+        start=start,
+        stop=stop,
+        own_stop=stop,
+        document=parts[-1].name,
+        message=True,
+        digest=span_digest(prompt.packed, start, stop),
+    )
+
+
 def span_digest(packed: bytes, start: int, stop: int) -> bytes:
     """Digest of packed tokens `start <= i < stop`, at least one."""
     ids = packed[start * ID_BYTES : max(start + 1, stop) * ID_BYTES]
-    return blake2b(ids, digest_size=_DIGEST_BYTES).digest()
+    return blake2b(ids, digest_size=DIGEST_BYTES).digest()
 
 
 def _noted(span: PlacedSpan | None, key: object) -> tuple[Piece, ...] | None:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cache.accounting_losses import EngineRules, Evidence, Loss, beyond, gaps, shortfall
 from cache.accounting_values import Expectation, Outcome
@@ -13,9 +14,9 @@ from cache.verdicts import Accounting, Divergence, Verdict
 
 def accounting_of(expectation: Expectation, evidence: Evidence) -> Accounting:
     """The accounting of a request whose cached tokens are known."""
-    losses = [] if _is_whole(expectation, evidence) else losses_of(expectation, evidence)
+    losses = losses_of(expectation, evidence)
     if not losses:
-        return _nothing_lost(expectation, evidence)
+        return nothing_lost(expectation, evidence.cached)
     ideal = max(expectation.ideal_tokens, evidence.cached)
     lost, causes = _by_verdict(losses), _main_causes(losses)
     verdict = _verdict(lost, ideal)
@@ -31,27 +32,32 @@ def accounting_of(expectation: Expectation, evidence: Evidence) -> Accounting:
     )
 
 
-def _is_whole(expectation: Expectation, evidence: Evidence) -> bool:
+def is_whole(expectation: Expectation, cached: int) -> bool:
     """Whether it is plain at first sight that nothing was lost, as for most requests."""
-    comparison, cached = expectation.comparison, evidence.cached
+    comparison = expectation.comparison
     return (
         0 < expectation.ideal_tokens <= cached
-        and not evidence.lost_races
+        and not expectation.lost_races
         and not (comparison is not None and comparison.found)
-        and evidence.match.other_salts * evidence.rules.page_tokens <= cached
+        and expectation.match.other_salts * expectation.rules.page_tokens <= cached
     )
 
 
-def _nothing_lost(expectation: Expectation, evidence: Evidence) -> Accounting:
-    ideal = max(expectation.ideal_tokens, evidence.cached)
+def nothing_lost(expectation: Expectation, cached: int) -> Accounting:
+    """The accounting of a request that re-used all that it could."""
+    ideal, comparison = max(expectation.ideal_tokens, cached), expectation.comparison
+    divergence = None
+    # As `_nearest`.
+    if comparison is not None and comparison.shared + expectation.rules.page_tokens >= ideal:
+        divergence = comparison.divergence
     return Accounting(
         ideal_tokens=ideal,
         predicted_tokens=expectation.predicted_tokens,
         verdict=Verdict.HIT if ideal else Verdict.COLD,
         cause=None,
         lost={},
-        new_tokens=evidence.tokens - evidence.cached,
-        divergence=_nearest(expectation.comparison, ideal, evidence.rules),
+        new_tokens=expectation.tokens - cached,
+        divergence=divergence,
     )
 
 

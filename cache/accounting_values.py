@@ -1,13 +1,14 @@
 """What goes into the accountant and what it hands out while a request is under way."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Protocol
+
+import msgspec
 
 from cache.accounting_losses import EngineRules
 from cache.accounting_pieces import Piece
 from cache.divergence import Comparison
-from cache.lineage import EarlierPrompt, Recollection
+from cache.lineage import EarlierPrompt, LineageKey, Recollection
 from cache.page_keys import PageKeys
 from cache.prefix_match import Match
 
@@ -16,6 +17,7 @@ class PrefixIndex(Protocol):
     """What the accountant asks of a prefix index; its naive twin offers the same."""
 
     def keys(self, token_ids: Sequence[int]) -> PageKeys: ...
+    def extended(self, keys: PageKeys, token_ids: bytes) -> PageKeys: ...
     def match(self, keys: PageKeys, *, salt: str, sent_at: float) -> Match: ...
     def sent(self, keys: PageKeys, *, salt: str, replica: str, at: float) -> None: ...
     def computed(self, keys: PageKeys, *, salt: str, replica: str, at: float) -> None: ...
@@ -28,18 +30,17 @@ class PrefixIndex(Protocol):
         salt: str,
         prompt_tokens: int,
         cached_tokens: int | None,
-        labels: Sequence[tuple[int, str]],
+        labels: Callable[[], Sequence[tuple[int, str]]],
     ) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentPrompt:
+class SentPrompt(msgspec.Struct, kw_only=True, frozen=True):
     """A prompt on its way to a replica.
 
     `template` is `name@version`. `packed` are the token ids as in `TokenizedPrompt`; without it
-    they are packed here. `scaffold_tokens` are the tokens up to the end of the leading static
-    segments. `session`, where known, names the conversation. `sent_at` is of the same clock as all
-    other times.
+    they are packed here. `session`, where known, names the conversation. `sent_at` is of the same
+    clock as all other times. `scaffold_tokens`, for `for_client`, are the tokens up to the end of
+    the leading static segments.
     """
 
     request_id: str
@@ -49,15 +50,14 @@ class SentPrompt:
     replica: str
     token_ids: tuple[int, ...]
     pieces: tuple[Piece, ...]
-    scaffold_tokens: int
     sent_at: float
+    scaffold_tokens: int = 0
     collection: str | None = None
     packed: bytes = b""
     session: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, kw_only=True, frozen=True):
     """What became of a request; what the engine did not say is None.
 
     `completed` is whether the whole answer came. `failed` tells an error from a client that left.
@@ -79,30 +79,26 @@ class Outcome:
     events_heard: bool = True
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Expectation:
+class Expectation(msgspec.Struct, kw_only=True, eq=False):
     """What was known of a prompt when it was sent; handed back when its answer comes.
 
-    `ideal_tokens` and `predicted_tokens` are as in `Accounting`, before the engine has spoken.
-    `rivals` compute so many of its pages at the same time; `lost_races` are the replicas and pages
-    of those that were ready by its own first token.
+    `tokens` is the prompt's length. `ideal_tokens` and `predicted_tokens` are as in `Accounting`,
+    before the engine has spoken. `rivals` compute so many of its pages at the same time;
+    `lost_races` are the replicas and pages of those that were ready by its own first token.
     """
 
     prompt: SentPrompt
+    tokens: int
     rules: EngineRules
     packed: bytes
     keys: PageKeys
     match: Match
+    lineage: LineageKey
     recollection: Recollection
     ideal_tokens: int
     predicted_tokens: int | None
-    rivals: "list[tuple[Expectation, int]]" = field(default_factory=list)
+    rivals: "list[tuple[Expectation, int]]" = msgspec.field(default_factory=list)
     lost_races: tuple[tuple[str, int], ...] = ()
     learnt: EarlierPrompt | None = None
     computed: bool = False
     comparison: Comparison | None = None
-
-    @property
-    def tokens(self) -> int:
-        """The prompt's length."""
-        return len(self.prompt.token_ids)

@@ -6,6 +6,7 @@ are. Rows at hand are counted as they are written; a database counts its own in 
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 import sqlalchemy as sa
@@ -82,27 +83,40 @@ def _ttft_kind(cached_tokens: int | None) -> int:
 _HITS, _MISSES, _UNKNOWN, _E2E = range(len(TIMES))
 
 
+# All columns that a figure is made of.
+_READ = tuple(
+    dict.fromkeys(
+        column
+        for definition in DEFINITIONS.values()
+        for column in (*definition.known, definition.of)
+        if column is not None
+    )
+)
+_read = attrgetter(*_READ, "request_id")  # two names at least, or it gives no tuple
+
+
 class _Columns:
     """The rows' columns as arrays of shape (rows,), each made once."""
 
     def __init__(self, rows: Sequence[LedgerRow]) -> None:
-        self._rows = rows
+        self._num_rows = len(rows)
+        self._columns = dict(zip(_READ, zip(*map(_read, rows), strict=True), strict=False))
         self._values: dict[str, Numbers] = {}
         self._known: dict[str, NDArray[np.bool_]] = {}
 
     def values(self, column: str) -> Numbers:
         """0 where it isn't known."""
         if column not in self._values:
-            values = [getattr(row, column) or 0 for row in self._rows]
+            values = [value or 0 for value in self._columns.get(column, ())]
             self._values[column] = np.array(values, np.int64)
         return self._values[column]
 
     def known(self, columns: Sequence[str]) -> NDArray[np.bool_]:
         """Where all of these columns are known."""
-        found = np.ones(len(self._rows), np.bool_)
+        found = np.ones(self._num_rows, np.bool_)
         for column in columns:
             if column not in self._known:
-                known = [getattr(row, column) is not None for row in self._rows]
+                known = [value is not None for value in self._columns.get(column, ())]
                 self._known[column] = np.array(known, np.bool_)
             found &= self._known[column]
         return found

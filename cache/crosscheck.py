@@ -130,9 +130,9 @@ def _unknown(counted: EngineDelta) -> CrossCheck:
 
 
 def _compared(connection: sa.Connection, counted: EngineDelta) -> CrossCheck:
-    window = {"since": counted.since, "until": counted.until}
-    found = summaries(connection, **window, by=("template",))
-    replicas = summaries(connection, **window, by=("replica",))
+    since, until = counted.since, counted.until
+    found = summaries(connection, since=since, until=until, by=("template",))
+    replicas = summaries(connection, since=since, until=until, by=("replica",))
     responses = _responses(found)
     asked = _asked(found)
     engine = _engine(counted.cached)

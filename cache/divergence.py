@@ -7,7 +7,8 @@ had and by the ends of pieces that were edited.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+
+import msgspec
 
 from cache.accounting_pieces import ID_BYTES, TOOLS, Piece
 from cache.causes import Cause
@@ -20,7 +21,7 @@ from prompts import Volatility
 Range = tuple[int, int]
 
 
-class ComparedPrompt(NamedTuple):
+class ComparedPrompt(msgspec.Struct, frozen=True):
     """What of a new prompt is compared."""
 
     template: str
@@ -34,7 +35,7 @@ class ComparedPrompt(NamedTuple):
         return len(self.packed) // ID_BYTES
 
 
-class Comparison(NamedTuple):
+class Comparison(msgspec.Struct, frozen=True):
     """A prompt beside the earlier one that explains most of it.
 
     `shared` leading tokens are the same in both. `found` are ranges of tokens behind them, in order
@@ -53,9 +54,18 @@ def compare(prompt: ComparedPrompt, recollection: Recollection) -> Comparison | 
     """The prompt beside the candidate that explains most of its tokens; None without candidates."""
     if not recollection.candidates:
         return None
-    earlier, shared = _best(prompt, recollection.candidates)
-    if shared in (prompt.tokens, earlier.tokens):
+    candidates, packed = recollection.candidates, prompt.packed
+    if len(candidates) == 1:
+        earlier = candidates[0]
+        likely = prompt.pieces[-1].start if prompt.pieces else 0
+        shared = shared_start(packed, earlier.packed, likely=likely)
+    else:
+        earlier, shared = _best(prompt, candidates)
+    if shared * ID_BYTES in (len(packed), len(earlier.packed)):
         return Comparison(earlier, shared, None, Cause.SEGMENT_CHANGED, ())
+    divergence = _in_last_message(prompt, earlier, shared)
+    if divergence is not None:
+        return Comparison(earlier, shared, divergence, Cause.SEGMENT_CHANGED, ())
     divergence = _divergence(prompt, earlier, shared)
     found = tuple(_joined(_found(prompt, earlier, shared, recollection.seen)))
     cause = _cause(prompt, earlier, divergence) if found else Cause.SEGMENT_CHANGED
@@ -67,7 +77,7 @@ def _best(prompt: ComparedPrompt, candidates: Sequence[EarlierPrompt]) -> tuple[
     most, best, shared = -1, candidates[0], 0
     for candidate in candidates:
         length = shared_start(prompt.packed, candidate.packed)
-        if length == prompt.tokens or len(candidates) == 1:
+        if length == prompt.tokens:
             return candidate, length
         explained = length + _seen_behind(prompt, candidate, length)
         if explained > most:
@@ -84,6 +94,42 @@ def _seen_behind(prompt: ComparedPrompt, earlier: EarlierPrompt, shared: int) ->
             for piece in prompt.pieces
             if piece.start >= shared and (piece.digest in digests or piece.digest in answers)
         ]
+    )
+
+
+def _in_last_message(
+    prompt: ComparedPrompt, earlier: EarlierPrompt, shared: int
+) -> Divergence | None:
+    """Where the two part within the last message, as most do: nothing behind it is found again.
+
+    What `_divergence` and `_found` would make of it is plain then. None: it isn't so.
+    """
+    pieces = prompt.pieces
+    if not pieces:
+        return None
+    last, parts, through = pieces[-1], 0, None
+    if (
+        not last.message
+        or not last.start <= shared < last.own_stop
+        or (len(pieces) > 1 and pieces[-2].stop > shared)
+        or last.digest in earlier.digests
+        or last.digest in earlier.answers
+    ):
+        return None
+    for piece in pieces:
+        if piece.message:
+            parts += 1
+            if piece is not last:
+                through = piece.document
+    return Divergence(
+        token=shared,
+        of=len(prompt.packed) // ID_BYTES,
+        segment=last.segment,
+        document=last.document,
+        matched_through=through,
+        matched_parts=parts - 1,
+        parts=parts,
+        earlier_request=earlier.request_id,
     )
 
 

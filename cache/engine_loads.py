@@ -9,6 +9,7 @@ Source: sglang 0.5.23, srt/managers/scheduler.py `_record_step_counters`, srt/ma
 load_snapshot.py, srt/entrypoints/v1_loads.py.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -29,6 +30,8 @@ class EngineLoads:
             None where it doesn't tell.
         weight_bytes: likewise the weights.
         rank_pool_tokens: KV slots of one rank; None where it doesn't tell.
+        waiting_uncached_tokens: prompt tokens that queued requests have still to compute; None
+            where it doesn't tell.
     """
 
     uncached_tokens: int
@@ -40,6 +43,7 @@ class EngineLoads:
     kv_pool_bytes: int | None
     weight_bytes: int | None
     rank_pool_tokens: int | None
+    waiting_uncached_tokens: int | None = None
 
 
 class _Memory(msgspec.Struct):
@@ -55,6 +59,7 @@ class _Rank(msgspec.Struct):
     num_used_tokens: int = 0
     num_running_reqs: int = 0
     num_waiting_reqs: int = 0
+    num_waiting_uncached_tokens: int | None = None
     memory: _Memory | None = None
 
 
@@ -85,7 +90,18 @@ def parse_loads(body: bytes) -> EngineLoads:
         kv_pool_bytes=_bytes(memory.kv_cache_gb),
         weight_bytes=_bytes(memory.weight_gb),
         rank_pool_tokens=memory.token_capacity,
+        waiting_uncached_tokens=_sum(rank.num_waiting_uncached_tokens for rank in ranks),
     )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Of all ranks; None where one of them doesn't tell."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def _bytes(gib: float | None) -> int | None:

@@ -85,6 +85,7 @@ class Explanation:
             "meaning": _MEANING[Cause(row.cause)] if row.cause else None,
             "divergence": None if row.divergence is None else dict(row.divergence),
             "ttft_s": row.ttft_s,
+            "notes": row.notes,
             "advice": _advice(row),
             "diagnostics": diagnostics(row),
             "lines": list(self.lines),
@@ -125,6 +126,8 @@ def _lines(row: LedgerRow) -> Iterator[str]:
         yield f"New: {_tokens(row.new_tokens)} that nobody had computed, or that always are."
     if row.divergence is not None:
         yield _parted(row.divergence)
+    if row.notes is not None:
+        yield f"Noted: {row.notes}."
     yield f"To do: {_advice(row)}."
 
 

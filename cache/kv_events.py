@@ -53,8 +53,7 @@ class UnreadEvent:
 KvEvent: TypeAlias = BlockStored | BlockRemoved | AllBlocksCleared | UnreadEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventBatch:
+class EventBatch(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """What one step of an engine changed; `ts` is the engine's clock, in seconds."""
 
     ts: float
@@ -94,8 +93,13 @@ def decode_batch(payload: bytes) -> EventBatch:
         known = _known_batches.decode(payload)
     except msgspec.MsgspecError:
         return _one_by_one(payload)
-    events = tuple([_checked(event) for event in known.events])
-    return EventBatch(ts=known.ts, events=events, attn_dp_rank=known.attn_dp_rank)
+    for event in known.events:
+        if isinstance(event, BlockStored) and (
+            event.block_size < 1
+            or len(event.block_hashes) * event.block_size != len(event.token_ids)
+        ):
+            return _one_by_one(payload)
+    return EventBatch(ts=known.ts, events=tuple(known.events), attn_dp_rank=known.attn_dp_rank)
 
 
 def _one_by_one(payload: bytes) -> EventBatch:
@@ -126,6 +130,52 @@ def _checked(event: _Known) -> KvEvent:
     return event
 
 
+class StoredTogether:
+    """Stored pages put together where one event goes on behind another, as an answer's behind its
+    prompt's: what is one in the end is noted as one.
+
+    Only stored pages may be put together without minding what came between.
+
+    Attributes:
+        count: how many events they make.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._events: list[BlockStored] = []
+        self._ending: dict[int, BlockStored] = {}  # by the name of the last page
+
+    def add(self, event: BlockStored) -> None:
+        """Take an event; it may be changed from now on."""
+        parent, names = event.parent_block_hash, event.block_hashes
+        if not names:
+            return
+        before = None if parent is None else self._ending.get(parent)
+        if (
+            before is None
+            or before.cache_salt != event.cache_salt
+            or before.medium != event.medium
+            or before.block_size != event.block_size
+            or before.lora_id != event.lora_id
+            or before.lora_name != event.lora_name
+        ):
+            self._events.append(event)
+            self.count += 1
+            self._ending[names[-1]] = event
+            return
+        del self._ending[before.block_hashes[-1]]
+        before.block_hashes.extend(names)
+        before.token_ids.extend(event.token_ids)
+        self._ending[names[-1]] = before
+
+    def taken(self) -> list[BlockStored]:
+        """All of them, none before what it goes on behind; there are none afterwards."""
+        events, self._events = self._events, []
+        self.count = 0
+        self._ending.clear()
+        return events
+
+
 class Arrival(StrEnum):
     """What a batch's number says about it.
 
@@ -143,8 +193,7 @@ class Arrival(StrEnum):
     RESTARTED = "restarted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
+class Arrived(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """How a batch arrived, and the numbers `first` … `last` that are missing before it."""
 
     kind: Arrival
@@ -162,8 +211,7 @@ class Arrived:
         return max(0, self.first - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(msgspec.Struct, frozen=True, gc=False):
     number: int
     ts: float
 
@@ -187,7 +235,8 @@ class EventSequence:
 
     def accept(self, number: int, ts: float) -> Arrived:
         """Notes a live batch: from now on it is the newest, unless it is a duplicate."""
-        expected, newest = self.expected, self._newest
+        newest = self._newest
+        expected = 0 if newest is None else newest.number + 1
         passed = newest is not None and number < expected
         if passed and newest is not None and ts <= newest.ts:
             return Arrived(kind=Arrival.DUPLICATE, first=expected, last=expected - 1)

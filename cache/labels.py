@@ -88,7 +88,9 @@ def series_of(
     connection: sa.Connection, rows: Sequence[LedgerRow], caps: LabelCaps
 ) -> list[Series]:
     """The series of each row, made where they are new. The caller is the only writer then."""
-    wanted = [_labels(row) for row in rows]
+    told = [_values(row) for row in rows]
+    fitting = {values: _labels(values) for values in dict.fromkeys(told)}
+    wanted = [fitting[values] for values in told]
     counted_as = _counted_as(connection, list(dict.fromkeys(wanted)), caps)
     of_labels = {labels: _grouped(labels) for labels in dict.fromkeys(counted_as.values())}
     ids = _ids(connection, list(dict.fromkeys(chain.from_iterable(of_labels.values()))))
@@ -98,9 +100,9 @@ def series_of(
     return [series[counted_as[labels]] for labels in wanted]
 
 
-def _labels(row: LedgerRow) -> Labels:
+def _labels(values: Labels) -> Labels:
     """As far as the table has room for each."""
-    return tuple(value and value[:room] for value, room in zip(_values(row), _ROOM, strict=True))
+    return tuple(value and value[:room] for value, room in zip(values, _ROOM, strict=True))
 
 
 _values = attrgetter(*LABELS)
@@ -147,10 +149,13 @@ def _all_known(connection: sa.Connection) -> list[Labels]:
 
 def _stored(connection: sa.Connection, wanted: Iterable[_Grouped]) -> dict[_Grouped, int]:
     digests = {_digest(grouped): grouped for grouped in wanted}
-    statement = sa.select(ledger_series.c.id, ledger_series.c.digest).where(
-        ledger_series.c.digest.in_(digests)
-    )
-    return {digests[row.digest]: row.id for row in connection.execute(statement)}
+    found = connection.execute(_OF_DIGESTS, {"digests": list(digests)})
+    return {digests[row.digest]: row.id for row in found}
+
+
+_OF_DIGESTS = sa.select(ledger_series.c.id, ledger_series.c.digest).where(
+    ledger_series.c.digest.in_(sa.bindparam("digests", expanding=True))
+)
 
 
 def _ids(connection: sa.Connection, wanted: Sequence[_Grouped]) -> dict[_Grouped, int]:

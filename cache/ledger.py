@@ -82,8 +82,10 @@ class Ledger:
         self._retry_max_s = retry_max_s
         self._caps = caps
         self._purger = Purger(engine, retention, every_s=purge_every_s)
-        # All below is guarded by `_state`, which nobody holds during input or output.
-        self._state = threading.Condition()
+        # All below is guarded by `_state`, which nobody holds during input or output. Its lock by
+        # itself is taken without a call in Python.
+        self._lock = threading.RLock()
+        self._state = threading.Condition(self._lock)
         self._rows: deque[LedgerRow] = deque()
         self._recorded = 0
         self._settled = 0  # rows that have left the queue: written or dropped, in order
@@ -100,13 +102,14 @@ class Ledger:
 
     def record(self, row: LedgerRow) -> None:
         """Queue a row: never waits for the database, never raises. A full queue drops the row."""
-        with self._state:
-            if self._closing or len(self._rows) >= self._capacity:
+        with self._lock:
+            rows = self._rows
+            if self._closing or len(rows) >= self._capacity:
                 self._dropped += 1
                 return
-            self._rows.append(row)
+            rows.append(row)
             self._recorded += 1
-            if len(self._rows) == 1 or len(self._rows) == self._max_batch:
+            if len(rows) == 1 or len(rows) == self._max_batch:
                 self._state.notify_all()
 
     def flush(self, *, timeout_s: float = 10.0) -> bool:

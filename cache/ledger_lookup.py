@@ -16,9 +16,10 @@ def find_row(connection: sa.Connection, request_id: str) -> LedgerRow | None:
     return _row(connection, _SELECT.where(ledger.c.request_id == request_id))
 
 
-def find_last_row(connection: sa.Connection) -> LedgerRow | None:
-    """The row of the request that ended last; None where the ledger is empty."""
-    return _row(connection, _SELECT.order_by(ledger.c.at.desc()).limit(1))
+def find_last_row(connection: sa.Connection, *, tenant: str | None = None) -> LedgerRow | None:
+    """The row of the request that ended last, of a tenant if one is named; None: there is none."""
+    last = _SELECT.order_by(ledger.c.at.desc()).limit(1)
+    return _row(connection, last if tenant is None else last.where(ledger.c.tenant == tenant))
 
 
 _SELECT = sa.select(*(ledger.c[name] for name in _COLUMNS))

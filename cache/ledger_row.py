@@ -14,7 +14,8 @@ class RequestStatus(StrEnum):
     ABORTED = "aborted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: with so many fields that takes longer than all else that makes a row.
+@dataclass(slots=True, kw_only=True)
 class LedgerRow:
     """One request. Figures that are not known are `None`, never 0.
 
@@ -29,6 +30,7 @@ class LedgerRow:
         route_reason: why this replica was chosen.
         mode_reason: why this mode.
         predicted_ttft_s: what the choice of the mode expected of `ttft_s`.
+        notes: what was done to the conversation that bears on its re-use.
     """
 
     request_id: str
@@ -63,3 +65,4 @@ class LedgerRow:
     route_reason: str | None = None
     mode_reason: str | None = None
     predicted_ttft_s: float | None = None
+    notes: str | None = None

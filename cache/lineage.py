@@ -8,22 +8,27 @@ recently are forgotten.
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from hashlib import blake2b
+from itertools import repeat
+from operator import attrgetter
 
-from cache.accounting_pieces import ID_BYTES, Piece, span_digest
+import msgspec
+
+from cache.accounting_pieces import DIGEST_BYTES, ID_BYTES, Piece
 from prompts import Volatility
 
 # A segment that varies at its head is found again by its last tokens.
 _TAIL_TOKENS = 16
 _MOST_CANDIDATES = 4
 _PIECE_BYTES = 400
+_digest = attrgetter("digest")
 
 
 Tail = tuple[str, bytes]
 """A segment, and the last packed tokens of its text."""
 
 
-class LineageKey(NamedTuple):
+class LineageKey(msgspec.Struct, frozen=True, gc=False):
     """What prompts must have in common to be compared; any version of the template."""
 
     salt: str
@@ -31,13 +36,12 @@ class LineageKey(NamedTuple):
     collection: str | None
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class EarlierPrompt:
+class EarlierPrompt(msgspec.Struct, kw_only=True, eq=False):
     """A prompt whose KV the engine had computed.
 
     `packed` has its token ids. `answers` are digests of the model's output as the message that it
-    may be in the next prompt, once known. `lasting` are those of pieces that should stay the same,
-    `tails` the last tokens of segments that may vary at their heads.
+    may be in the next prompt, once known. `tails` are the last tokens of segments that may vary at
+    their heads.
     """
 
     request_id: str
@@ -47,27 +51,30 @@ class EarlierPrompt:
     tails: tuple[Tail, ...] = ()
     session: str | None = None
     answers: tuple[bytes, ...] = ()
-    digests: frozenset[bytes] = field(init=False)
-    lasting: frozenset[bytes] = field(init=False)
+    digests: frozenset[bytes] = frozenset()
+    """Of all its pieces; made here, as the next one is."""
+    weight: int = 0
+    """About the bytes that it takes."""
 
     def __post_init__(self) -> None:
-        self.digests = frozenset([piece.digest for piece in self.pieces])
-        self.lasting = frozenset(
-            [p.digest for p in self.pieces if p.document or p.volatility < Volatility.TURN]
-        )
+        self.digests = frozenset(map(_digest, self.pieces))
+        self.weight = len(self.packed) + _PIECE_BYTES * (1 + len(self.pieces))
+
+    def lasts_in(self, digests: frozenset[bytes]) -> bool:
+        """Whether all of its pieces that should stay the same are among these."""
+        for piece in reversed(self.pieces):  # what is missing is mostly the last
+            lasting = piece.document or piece.volatility < Volatility.TURN
+            if lasting and piece.digest not in digests:
+                return False
+        return True
 
     @property
     def tokens(self) -> int:
         """Its length."""
         return len(self.packed) // ID_BYTES
 
-    @property
-    def weight(self) -> int:
-        """About the bytes that it takes."""
-        return len(self.packed) + _PIECE_BYTES * (1 + len(self.pieces))
 
-
-class Recollection(NamedTuple):
+class Recollection(msgspec.Struct, kw_only=True, frozen=True):
     """What a lineage knew of a prompt when it was sent.
 
     `seen` says of each piece whether an earlier prompt had it. `candidates` are the earlier prompts
@@ -85,6 +92,8 @@ class _Lineage:
     tails: dict[tuple[str, bytes], EarlierPrompt] = field(default_factory=dict)
     latest: EarlierPrompt | None = None
     prompts: int = 0
+    # Whether all that `latest` has is known to be its own, no other prompt's.
+    owns_all: bool = False
 
 
 class Lineages:
@@ -109,12 +118,15 @@ class Lineages:
 
     def recall(self, key: LineageKey, pieces: Sequence[Piece], packed: bytes) -> Recollection:
         """What is known of a prompt's pieces, and the earlier prompts most like it."""
-        tails = _tails(pieces, packed)
         lineage = self._lineages.get(key)
+        if lineage is not None and lineage.owns_all:
+            found = _after_latest(lineage, pieces)
+            if found is not None:
+                return found
+        tails = _tails(pieces, packed)
         if lineage is None:
             return Recollection(seen=(False,) * len(pieces), tails=tails)
-        known = lineage.pieces
-        earlier = [known.get(piece.digest) for piece in pieces]
+        earlier = list(map(lineage.pieces.get, map(_digest, pieces)))
         votes: dict[EarlierPrompt, int] = {}
         for piece, prompt in zip(pieces, earlier, strict=True):
             if prompt is not None:
@@ -128,22 +140,27 @@ class Lineages:
         if len(ranked) > 1:
             ranked.sort(key=votes.__getitem__, reverse=True)
         return Recollection(
-            seen=tuple([prompt is not None for prompt in earlier]),
+            seen=tuple(map(bool, earlier)),
             candidates=tuple(ranked[:_MOST_CANDIDATES]),
             tails=tails,
         )
 
     def learn(self, key: LineageKey, prompt: EarlierPrompt) -> None:
         """Keep a prompt that was computed."""
-        lineage = self._lineages.setdefault(key, _Lineage())
+        lineage = self._lineages.get(key)
+        if lineage is None:
+            lineage = self._lineages[key] = _Lineage()
         for piece in prompt.pieces:
             lineage.pieces[piece.digest] = prompt
         for tail in prompt.tails:
             lineage.tails[tail] = prompt
-        lineage.latest = prompt
+        lineage.latest, lineage.owns_all = prompt, True
         lineage.prompts += 1
         self._prompts[prompt] = key
-        self._of_salt.setdefault(key.salt, {})[prompt] = None
+        of_salt = self._of_salt.get(key.salt)
+        if of_salt is None:
+            of_salt = self._of_salt[key.salt] = {}
+        of_salt[prompt] = None
         self._bytes += prompt.weight
         while len(self._prompts) > self._max_prompts or self._bytes > self._max_bytes:
             self._forget(next(iter(self._prompts)))
@@ -152,16 +169,22 @@ class Lineages:
         """The model's packed answer, as the message it will be: with or without a stop token."""
         key = self._prompts.get(prompt)
         if key is not None and output:
-            whole = len(output) // ID_BYTES
-            prompt.answers = tuple({span_digest(output, 0, n) for n in (whole, whole - 1) if n})
-            for digest in prompt.answers:
-                self._lineages[key].pieces[digest] = prompt
+            # `span_digest` of the whole, and of all but its last token.
+            digests = [blake2b(output, digest_size=DIGEST_BYTES).digest()]
+            if len(output) > ID_BYTES:
+                digests.append(blake2b(output[:-ID_BYTES], digest_size=DIGEST_BYTES).digest())
+            prompt.answers = tuple(digests)
+            lineage = self._lineages[key]
+            for digest in digests:
+                if lineage.pieces.get(digest) is lineage.latest is not prompt:
+                    lineage.owns_all = False
+                lineage.pieces[digest] = prompt
 
     def compared(self, earlier: EarlierPrompt, prompt: EarlierPrompt | None) -> None:
         """An earlier prompt was of use: keep it longer, unless the new one has all that it has."""
         if earlier not in self._prompts:
             return
-        if prompt is not None and prompt is not earlier and earlier.lasting <= prompt.digests:
+        if prompt is not None and prompt is not earlier and earlier.lasts_in(prompt.digests):
             self._forget(earlier)
         else:
             self._prompts.move_to_end(earlier)
@@ -190,7 +213,25 @@ class Lineages:
             if lineage.tails.get(tail) is prompt:
                 del lineage.tails[tail]
         if lineage.latest is prompt:
-            lineage.latest = None
+            lineage.latest, lineage.owns_all = None, False
+
+
+def _after_latest(lineage: _Lineage, pieces: Sequence[Piece]) -> Recollection | None:
+    """What `recall` finds where a prompt is the latest one but for a new last message, as most are.
+
+    None: it isn't so.
+    """
+    latest = lineage.latest
+    if latest is None or not pieces or len(pieces) != len(latest.pieces):
+        return None
+    new, old = pieces[-1], latest.pieces[-1]
+    # Neither has a tail.
+    if new.document is None or old.document is None or new.digest in lineage.pieces:
+        return None
+    if tuple(pieces[:-1]) != latest.pieces[:-1]:
+        return None
+    seen = (*repeat(True, len(pieces) - 1), False)
+    return Recollection(seen=seen, candidates=(latest,), tails=latest.tails)
 
 
 def _tails(pieces: Sequence[Piece], packed: bytes) -> tuple[Tail, ...]:

@@ -3,7 +3,7 @@
 One dictionary entry for every page and fact. It forgets nothing and is too large for a gateway.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -49,6 +49,7 @@ class NaiveIndex:
         self._held: dict[tuple[str, str], _Held] = {}
         self._replicas: dict[str, _Replica] = {}
         self._tiered: dict[str, dict[bytes, float]] = {}
+        self._gone: set[str] = set()
 
     @property
     def pages(self) -> int:
@@ -57,6 +58,9 @@ class NaiveIndex:
 
     def keys(self, token_ids: Sequence[int] | bytes) -> PageKeys:
         return self._maker.keys(token_ids)
+
+    def extended(self, keys: PageKeys, token_ids: bytes) -> PageKeys:
+        return self.keys(token_ids)
 
     def match(self, keys: PageKeys, *, salt: str, sent_at: float) -> Match:
         pages = _each(keys)
@@ -95,7 +99,7 @@ class NaiveIndex:
         salt: str,
         prompt_tokens: int,
         cached_tokens: int | None,
-        labels: Sequence[tuple[int, str]],
+        labels: Callable[[], Sequence[tuple[int, str]]],
     ) -> None:
         """The naive index keeps no flame."""
 
@@ -114,6 +118,8 @@ class NaiveIndex:
         if event.block_size != self.page_tokens:
             raise PageSizeError(ours=self.page_tokens, theirs=event.block_size)
         salt = event.cache_salt or ""
+        if salt in self._gone:
+            return
         parent, place = b"", 0
         if event.parent_block_hash is not None:
             named = state.names.get(event.parent_block_hash)
@@ -155,7 +161,18 @@ class NaiveIndex:
         state.lost_at, state.complete = at, False
         self._void(replica)
 
+    def restarted(self, replica: str, *, at: float) -> None:
+        state = self._replicas.setdefault(replica, _Replica())
+        state.cleared_at = at
+        self._void(replica)
+
+    def forget_replica(self, replica: str) -> None:
+        self._replicas.pop(replica, None)
+        for key in [key for key in self._held if key[1] == replica]:
+            del self._held[key]
+
     def forget_salt(self, salt: str) -> None:
+        self._gone.add(salt)
         self._tiered.pop(salt, None)
         for key in [key for key in self._held if key[0] == salt]:
             del self._held[key]
@@ -186,7 +203,7 @@ class NaiveIndex:
         state, held = self._replicas[replica], self._held.get((salt, replica), _Held())
         left = _ready(pages, held.left, sent_at)
         flying = [_shared(pages, keys) for at, keys in held.flights if at <= sent_at]
-        here = _count(_is_here(key, held, state) for key in pages) if state.heard else 0
+        here = _count(_is_here(key, held, state) for key in pages)
         sure = state.heard and (
             here >= _ready(pages, held.left, inf) or _is_away(pages[here], held, state)
         )

@@ -1,29 +1,39 @@
 """Keys of pages: for each page of a prompt 64 keyed bits that say which prefix ends with it.
 
 A key covers every token up to the end of its page, so one equal key stands for all the pages before
-it, and the longest prefix that two prompts share is found by bisection. Keys are good within one
-process: they are never stored, sent or shown. `cache.pages` has hashes that last.
+it, and the longest prefix that two prompts share is found by bisection. Makers with one secret make
+equal keys, in any process on machines of one byte order. Keys are sums: whoever knows some prompts
+and their keys can work out the secret, so they are never stored, sent or shown unencrypted.
+`cache.pages` has hashes that last.
 """
 
 import hashlib
 import secrets
+import sys
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 KEY_BYTES = 8
+_ID_BYTES = 4
 _FIRST_FACTORS = 8192
+_FEW_TOKENS = 96
+_WORD = (1 << 64) - 1
+# Smaller pages are as soon added up as looked up.
+_LEAST_NOTED = 8
+_NOTED_PAGES = 4096
 
 _Words: TypeAlias = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True)
-class PageKeys:
-    """The keys of a prompt's whole pages, in order.
+class PageKeys(msgspec.Struct, frozen=True, gc=False):
+    """The keys of a prompt's whole pages, in order; never changed.
 
     `packed` holds 8 bytes a page; only their equality means anything.
     """
@@ -94,7 +104,10 @@ class PageKeyMaker:
             raise ValueError(f"page_tokens is {page_tokens}, but must be 1 or more")
         self.page_tokens = page_tokens
         self._key = key or secrets.token_bytes(32)
-        self._factors = self._secret_words(_FIRST_FACTORS)
+        self._page_bytes = page_tokens * _ID_BYTES
+        self._factors = self._secret_pages(_FIRST_FACTORS // page_tokens + 1)
+        # A page's key by the one before it and its tokens.
+        self._latest: dict[bytes, bytes] = {}
 
     def keys(self, token_ids: Sequence[int] | bytes) -> PageKeys:
         """The keys of a prompt's whole pages; the trailing partial page has none.
@@ -115,29 +128,78 @@ class PageKeyMaker:
             ValueError: a token id doesn't fit 32 bits.
         """
         packed = token_ids if isinstance(token_ids, bytes) else _packed(token_ids)
-        ids = np.frombuffer(packed, dtype=np.uint32)
-        pages = len(ids) // self.page_tokens
+        tokens = len(packed) if isinstance(packed, array) else len(packed) // _ID_BYTES
+        pages = tokens // self.page_tokens
         if pages == 0:
             return b""
-        shape = (pages, self.page_tokens)
-        words = ids[: pages * self.page_tokens].astype(np.uint64).reshape(shape)
-        start = page * self.page_tokens
-        factors = self._factors_between(start, start + words.size).reshape(shape)
-        chain = np.vecdot(words, factors).cumsum()
+        if tokens > _FEW_TOKENS:
+            return self._after_many(key, page, packed, pages)
+        # Without numpy, whose calls take ten times as long when they come singly.
+        size, stop = self.page_tokens, page + pages
+        ids = packed if isinstance(packed, array) else array("I", packed)
+        if stop > len(self._factors):
+            self._factors_of(page, stop)  # they are all there from now on
+        products = map(mul, ids, self._words[page * size : stop * size])
+        sums = list(accumulate(products, initial=int.from_bytes(key, sys.byteorder)))
+        found = array("Q")
+        for total in sums[size::size]:
+            found.append(total & _WORD)
+        made = found.tobytes()
+        if size >= _LEAST_NOTED:
+            latest, first, length = self._latest, 0, self._page_bytes
+            if len(latest) >= _NOTED_PAGES:
+                latest.clear()
+            whole = packed if isinstance(packed, bytes) else packed.tobytes()
+            for at in range(0, len(made), KEY_BYTES):
+                known_by = key + whole[first : first + length]
+                key = latest[known_by] = made[at : at + KEY_BYTES]
+                first += length
+        return made
+
+    def noted(self, key: bytes, page: int, token_ids: Sequence[int]) -> bytes:
+        """The same as `after`, sooner where these pages' keys were made lately.
+
+        Not for what a client waits for: how long it takes tells whether somebody sent them.
+        """
+        size, latest = self._page_bytes, self._latest
+        packed = _packed(token_ids).tobytes()
+        found, last = [], key
+        for start in range(0, len(packed) - size + 1, size):
+            known = latest.get(last + packed[start : start + size])
+            if known is None:
+                return self.after(key, page, packed)
+            found.append(known)
+            last = known
+        return b"".join(found)
+
+    def _after_many(self, key: bytes, page: int, packed: "bytes | array[int]", pages: int) -> bytes:
+        ids = np.frombuffer(packed, dtype=np.uint32)
+        words = ids[: pages * self.page_tokens].reshape(pages, self.page_tokens)
+        chain = np.vecdot(words, self._factors_of(page, page + pages)).cumsum()
         if key:
             chain += np.frombuffer(key, dtype=np.uint64)
         packed_keys: bytes = chain.tobytes()
         return packed_keys
 
-    def _factors_between(self, start: int, stop: int) -> _Words:
-        if stop > len(self._factors):
-            self._factors = self._secret_words(max(stop, 2 * len(self._factors)))
-        return self._factors[start:stop]
+    def extended(self, keys: PageKeys, token_ids: bytes) -> PageKeys:
+        """The keys of a longer prompt, packed, whose first whole pages are those of `keys`."""
+        known = keys.packed
+        page = len(known) // KEY_BYTES
+        more = self.after(known[-KEY_BYTES:], page, token_ids[page * self._page_bytes :])
+        return PageKeys(known + more) if more else keys
 
-    def _secret_words(self, count: int) -> _Words:
-        """The first `count` words of a stream that only the secret determines."""
-        stream = hashlib.shake_256(self._key).digest(count * KEY_BYTES)
-        return np.frombuffer(stream, dtype=np.uint64)
+    def _factors_of(self, page: int, stop: int) -> _Words:
+        """The factors of some pages, shape (pages, tokens of a page)."""
+        if stop > len(self._factors):
+            self._factors = self._secret_pages(max(stop, 2 * len(self._factors)))
+        return self._factors[page:stop]
+
+    def _secret_pages(self, count: int) -> _Words:
+        """The first words of a stream that only the secret determines, for `count` pages."""
+        words = count * self.page_tokens
+        stream = hashlib.shake_256(self._key).digest(words * KEY_BYTES)
+        self._words = memoryview(stream).cast("Q")
+        return np.frombuffer(stream, dtype=np.uint64).reshape(count, self.page_tokens)
 
 
 def _packed(token_ids: Sequence[int]) -> "array[int]":

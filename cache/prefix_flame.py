@@ -4,16 +4,17 @@ It stands beside the prefix index and lasts when the index forgets pages; it doe
 cached where.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from cache.flame import FlameNode
 from cache.page_keys import KEY_BYTES, PageKeys, shared_pages
-from cache.prefix_flame_pieces import Piece, Sum, export, pieces
+from cache.prefix_flame_pieces import Piece, export, pieces
 
 _KEPT_NODES = 4096
 _KEPT_PAGES = 200_000
 _LABELS_A_PAGE = 3
 _MOST_LABELS = 256  # of one prompt
+_NO_NAMES: Sequence[str] = ()
 
 
 class Flame:
@@ -34,22 +35,48 @@ class Flame:
         labels: Sequence[tuple[int, str]],
     ) -> None:
         """A prompt was served; `labels` say what begins at which token."""
-        self._clock += 1
-        known = cached_tokens is not None
-        cached_pages = min((cached_tokens or 0) // self._page_tokens, len(keys))
-        names = self._names(labels)
-        cuts = sorted({*names, cached_pages, len(keys)})
+        # All in one place: it is done for each prompt, and calls are most of what it takes.
+        clock = self._clock = self._clock + 1
+        size, packed = self._page_tokens, keys.packed
+        pages, known = len(packed) // KEY_BYTES, cached_tokens is not None
+        cached_tokens = cached_tokens or 0
+        cached_pages = min(cached_tokens // size, pages)
+        names: dict[int, list[str]] = {}  # by the page that they begin in
+        for start, text in labels[:_MOST_LABELS]:
+            of_page = names.get(start // size)
+            if of_page is None:
+                names[start // size] = [text]
+            elif text not in of_page and len(of_page) < _LABELS_A_PAGE:
+                of_page.append(text)
         piece, page = self._root, 0
-        self._count(piece, known, cached=False)
-        for cut in cuts:
-            while page < min(cut, len(keys)):
-                piece = self._next(piece, keys, page, cut, names.get(page, ""), salt)
-                page += piece.pages
-                self._count(piece, known, cached=page <= cached_pages)
-        end = max(0, prompt_tokens - page * self._page_tokens)
-        cached = min(end, (cached_tokens or 0) - cached_pages * self._page_tokens)
-        piece.ends.add(Sum(1, end, end if known else 0, cached))
-        self._bound()
+        piece.used = clock
+        piece.requests += 1
+        piece.known += known
+        for cut in sorted({*names, cached_pages, pages}):
+            stop = min(cut, pages)
+            while page < stop:
+                at, end = page * KEY_BYTES, stop * KEY_BYTES
+                found = piece.children.get(packed[at : at + KEY_BYTES])
+                if (
+                    found is None
+                    or packed[at : min(end, at + len(found.keys))] != found.keys
+                    or (found.salt is not None and found.salt != salt)
+                    or (not found.label and page in names)
+                ):
+                    found = self._next(piece, packed, page, stop, names.get(page, _NO_NAMES), salt)
+                piece = found
+                page += len(piece.keys) // KEY_BYTES
+                piece.used = clock
+                piece.requests += 1
+                piece.known += known
+                piece.cached += known and page <= cached_pages
+        end, ends = max(0, prompt_tokens - page * size), piece.ends
+        ends.requests += 1
+        ends.served += end
+        ends.known += end if known else 0
+        ends.cached += min(end, cached_tokens - cached_pages * size)
+        if self._pieces > _KEPT_NODES or self._pages > _KEPT_PAGES:
+            self._shrink()
 
     def forget(self, salt: str) -> None:
         """Puts together what only this salt's prompts had, so that its labels are gone."""
@@ -59,36 +86,24 @@ class Flame:
         """The tree of the most served pieces; smaller ones are put together as `OTHER`."""
         return export(self._root, page_tokens=self._page_tokens, max_nodes=max_nodes)
 
-    def _names(self, labels: Sequence[tuple[int, str]]) -> Mapping[int, str]:
-        """Labels by the page that they begin in."""
-        names: dict[int, list[str]] = {}
-        for start, text in labels[:_MOST_LABELS]:
-            of_page = names.setdefault(start // self._page_tokens, [])
-            if text not in of_page and len(of_page) < _LABELS_A_PAGE:
-                of_page.append(text)
-        return {page: " · ".join(texts) for page, texts in names.items()}
-
-    def _count(self, piece: Piece, known: bool, *, cached: bool) -> None:
-        piece.used = self._clock
-        piece.requests += 1
-        piece.known += known
-        piece.cached += known and cached
-
     def _next(
-        self, piece: Piece, keys: PageKeys, page: int, stop: int, label: str, salt: str
+        self, piece: Piece, packed: bytes, page: int, stop: int, names: Sequence[str], salt: str
     ) -> Piece:
         """The piece after one, that ends at page `stop` at the latest; a new one if need be."""
-        found = piece.children.get(keys.key(page))
+        at, end = page * KEY_BYTES, stop * KEY_BYTES
+        found = piece.children.get(packed[at : at + KEY_BYTES])
         if found is None:
-            packed = keys.packed[page * KEY_BYTES : stop * KEY_BYTES]
-            found = piece.children[packed[:KEY_BYTES]] = Piece(packed, label, salt)
+            keys = packed[at:end]
+            found = piece.children[keys[:KEY_BYTES]] = Piece(keys, " · ".join(names), salt)
             self._pieces += 1
-            self._pages += found.pages
+            self._pages += stop - page
             return found
-        shared = min(shared_pages(found.keys, 0, keys.packed, page), stop - page)
-        if shared < found.pages:
+        keys, length = found.keys, len(found.keys)
+        shared = min(shared_pages(keys, 0, packed, page), stop - page)
+        if shared * KEY_BYTES < length:
             found = self._split(piece, found, shared)
-        found.label = found.label or label
+        if names and not found.label:
+            found.label = " · ".join(names)
         if found.salt != salt:
             found.salt = None
         return found
@@ -103,10 +118,8 @@ class Flame:
         self._pieces += 1
         return upper
 
-    def _bound(self) -> None:
-        """Once there is too much, puts together a quarter, so that it is seldom done."""
-        if self._pieces <= _KEPT_NODES and self._pages <= _KEPT_PAGES:
-            return
+    def _shrink(self) -> None:
+        """There is too much: puts together a quarter, so that it is seldom done."""
         # Nothing is used later than what is above it: so whole ends of prompts go.
         used = sorted(piece.used for piece in pieces(self._root))
         self._fold(lambda piece: piece.used <= used[len(used) // 4])

@@ -1,14 +1,16 @@
 """The pieces of the prefix flame's tree, and how they become the nodes of a report."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
 
 from cache.flame import OTHER, FlameNode
 from cache.page_keys import KEY_BYTES
 
 
-@dataclass(slots=True)
-class Sum:
+class Sum(msgspec.Struct, gc=False):
     """Requests, their tokens, those whose re-use is known, and those that were re-used."""
 
     requests: int = 0
@@ -23,34 +25,23 @@ class Sum:
         self.cached += other.cached
 
 
-class Piece:
+class Piece(msgspec.Struct, eq=False):
     """Pages that each request passed wholly or not at all, and each re-used wholly or not at all.
 
     So it can be cut anywhere. `ends` sums what followed the last whole page of prompts that ended
     here, `other` what was cut off below. `salt` is that of all its requests, None for several.
     """
 
-    __slots__ = (
-        "cached",
-        "children",
-        "ends",
-        "keys",
-        "known",
-        "label",
-        "other",
-        "requests",
-        "salt",
-        "used",
-    )
-
-    def __init__(self, keys: bytes, label: str, salt: str | None) -> None:
-        self.keys = keys
-        self.label = label
-        self.salt = salt
-        self.requests = self.known = self.cached = self.used = 0
-        self.ends = Sum()
-        self.other = Sum()
-        self.children: dict[bytes, Piece] = {}
+    keys: bytes
+    label: str
+    salt: str | None
+    requests: int = 0
+    known: int = 0
+    cached: int = 0
+    used: int = 0
+    ends: Sum = msgspec.field(default_factory=Sum)
+    other: Sum = msgspec.field(default_factory=Sum)
+    children: "dict[bytes, Piece]" = msgspec.field(default_factory=dict)
 
     @property
     def pages(self) -> int:

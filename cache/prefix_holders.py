@@ -6,7 +6,8 @@ from cache.page_keys import KEY_BYTES, PageKeys, shared_pages
 from cache.prefix_marks import Holder, Replica
 
 # A leak in whoever forgets to end its flights must not become a leak here.
-_MAX_FLIGHTS = 4096
+MAX_FLIGHTS = 4096
+NOBODY: Mapping[Replica, Holder] = {}
 
 
 class Holders:
@@ -14,7 +15,7 @@ class Holders:
 
     def __init__(self) -> None:
         self.replicas: dict[str, Replica] = {}
-        self._salts: dict[str, dict[Replica, Holder]] = {}
+        self.salts: dict[str, dict[Replica, Holder]] = {}
 
     def replica(self, name: str) -> Replica:
         found = self.replicas.get(name)
@@ -22,15 +23,18 @@ class Holders:
             found = self.replicas[name] = Replica(name)
         return found
 
-    def of_salt(self, salt: str) -> Mapping[Replica, Holder]:
-        return self._salts.get(salt, {})
+    def on_replica(self, salt: str, name: str) -> Holder:
+        """The holder of a salt on a replica, both new ones if need be."""
+        replica = self.replicas.get(name) or self.replica(name)
+        found = self.salts.get(salt, NOBODY).get(replica)
+        return found or self.holder(salt, replica)
 
     def on(self, replica: Replica) -> list[Holder]:
         """All salts' holders on one replica."""
-        return [found[replica] for found in self._salts.values() if replica in found]
+        return [found[replica] for found in self.salts.values() if replica in found]
 
     def holder(self, salt: str, replica: Replica) -> Holder:
-        holders = self._salts.setdefault(salt, {})
+        holders = self.salts.setdefault(salt, {})
         found = holders.get(replica)
         if found is None:
             found = holders[replica] = Holder(salt, replica)
@@ -40,24 +44,22 @@ class Holders:
         """Forgets a holder that has nothing left."""
         if holder.marks or holder.flights:
             return
-        holders = self._salts.get(holder.salt, {})
+        holders = self.salts.get(holder.salt, {})
         if holders.get(holder.replica) is holder:
             del holders[holder.replica]
         if not holders:
-            self._salts.pop(holder.salt, None)
-
-
-def take_off(holder: Holder, keys: PageKeys, at: float) -> None:
-    """A request of the holder begins to compute a prompt."""
-    if len(holder.flights) >= _MAX_FLIGHTS:
-        del holder.flights[0]
-    holder.flights.append((at, keys))
+            self.salts.pop(holder.salt, None)
 
 
 def land(holder: Holder, keys: PageKeys) -> None:
     """Ends all flights whose pages are all among those that now exist."""
-    if holder.flights:
-        holder.flights = [flight for flight in holder.flights if not _covers(keys, flight[1])]
+    packed, flying = keys.packed, []
+    for flight in holder.flights:
+        other = flight[1].packed
+        last = len(other)
+        if last and packed[last - KEY_BYTES : last] != other[-KEY_BYTES:]:
+            flying.append(flight)
+    holder.flights = flying
 
 
 def call_off(holder: Holder, keys: PageKeys) -> None:
@@ -69,14 +71,11 @@ def call_off(holder: Holder, keys: PageKeys) -> None:
 
 def racing_pages(holder: Holder, packed: bytes, *, sent_at: float, left: int) -> int:
     """The longest prefix, `left` at least, that a flight begun by then is computing."""
-    most = left
+    most, at_page = left, left * KEY_BYTES
+    page = packed[at_page : at_page + KEY_BYTES]
     for at, keys in holder.flights:
-        page = slice(most * KEY_BYTES, (most + 1) * KEY_BYTES)
-        if at <= sent_at and keys.packed[page] == packed[page] != b"":
+        if at <= sent_at and keys.packed[at_page : at_page + KEY_BYTES] == page != b"":
             most = shared_pages(keys.packed, 0, packed, 0)
+            at_page = most * KEY_BYTES
+            page = packed[at_page : at_page + KEY_BYTES]
     return most
-
-
-def _covers(keys: PageKeys, other: PageKeys) -> bool:
-    last = len(other.packed)
-    return keys.packed[last - KEY_BYTES : last] == other.packed[-KEY_BYTES:] if last else True

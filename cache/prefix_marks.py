@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from cache.page_keys import KEY_BYTES, PageKeys
 from cache.prefix_match import ReplicaMatch
 
@@ -90,53 +92,31 @@ class Holder:
         return sorted(found, key=lambda mark: mark.run.start, reverse=True)
 
 
-class Mark:
+class Mark(msgspec.Struct, eq=False):
     """What a holder has of one run.
 
     `resident`, `gone` and `named` have a bit for each page: stored by an event and not removed,
     removed, and known by an engine's hash. `names` holds those hashes, 8 bytes a page.
     """
 
-    __slots__ = (
-        "epoch",
-        "former",
-        "gone",
-        "holder",
-        "latter",
-        "left",
-        "left_at",
-        "left_before",
-        "named",
-        "names",
-        "newer",
-        "number",
-        "older",
-        "resident",
-        "run",
-        "seen",
-        "seen_at",
-        "seen_before",
-    )
-
-    def __init__(self, run: "Run", holder: Holder) -> None:
-        self.run = run
-        self.holder = holder
-        self.left = 0
-        self.left_at = -inf
-        self.left_before: tuple[tuple[int, float], ...] = ()
-        self.seen = 0
-        self.seen_at = -inf
-        self.seen_before: tuple[tuple[int, float], ...] = ()
-        self.epoch = holder.replica.epoch
-        self.resident = 0
-        self.gone = 0
-        self.named = 0
-        self.names = b""
-        self.number = 0
-        self.older: Mark | None = None
-        self.newer: Mark | None = None
-        self.former: Mark | None = None
-        self.latter: Mark | None = None
+    run: "Run"
+    holder: Holder
+    epoch: int
+    left: int = 0
+    left_at: float = -inf
+    left_before: tuple[tuple[int, float], ...] = ()
+    seen: int = 0
+    seen_at: float = -inf
+    seen_before: tuple[tuple[int, float], ...] = ()
+    resident: int = 0
+    gone: int = 0
+    named: int = 0
+    names: bytes = b""
+    number: int = 0
+    older: "Mark | None" = None
+    newer: "Mark | None" = None
+    former: "Mark | None" = None
+    latter: "Mark | None" = None
 
     def left_by(self, at: float) -> int:
         """Pages that were left at a time."""
@@ -148,7 +128,10 @@ class Mark:
         """The first `pages` pages were ready at a time, if not before."""
         if at >= self.left_at and pages <= self.left:
             return
-        steps = [*self.left_before, (self.left, self.left_at)] if self.left else []
+        if not self.left:
+            self.left, self.left_at = pages, at
+            return
+        steps = [*self.left_before, (self.left, self.left_at)]
         sooner = [step for step in steps if step[1] < at or (step[0] >= pages and step[1] == at)]
         if not sooner or sooner[-1][0] < pages:
             sooner.append((pages, at))
@@ -184,8 +167,9 @@ class Mark:
             self.resident = self.gone = 0
 
     def add_resident(self, start: int, stop: int) -> None:
-        self.freshen()
-        pages = bits(start, stop)
+        if self.epoch != self.holder.replica.epoch:
+            self.freshen()
+        pages = (1 << stop) - (1 << start)
         self.resident |= pages
         self.gone &= ~pages
         # One integer serves for both where they are equal, as they nearly always are.
@@ -205,8 +189,7 @@ class Mark:
         and no removal was announced since: its event may still be on the way, and a hit has none.
         """
         self.freshen()
-        wanted = bits(0, pages)
-        missing = wanted & ~self.resident
+        missing = ((1 << pages) - 1) & ~self.resident
         if missing:
             missing &= ~self._believed()
         return (missing & -missing).bit_length() - 1 if missing else pages

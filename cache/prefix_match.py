@@ -1,11 +1,11 @@
 """What a prefix index answers: how much of a prompt is where, in whole pages from its start."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaMatch:
+class ReplicaMatch(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """One replica's part of a prompt, as lengths of prefixes in pages.
 
     Attributes:
@@ -14,7 +14,8 @@ class ReplicaMatch:
         resident: what is in its GPU cache now. None where that isn't known: no KV event ever came
             from it, or events were lost since a page among those that were left was last seen.
         resident_at_least: what surely is in its GPU cache now; equals `resident` where that is
-            known.
+            known. Of a replica without KV events, what requests had there since it was started: it
+            may be gone.
         last_cleared_at: when its cache was last dropped as a whole, by a flush or a restart.
         evidence_lost_at: when events were last lost.
         removed: the first page that isn't resident was removed by itself, not with the whole cache.
@@ -35,8 +36,7 @@ class ReplicaMatch:
         return self.resident is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(msgspec.Struct, kw_only=True, frozen=True):
     """How much of a prompt is where, as lengths of prefixes in pages.
 
     Attributes:
@@ -49,6 +49,6 @@ class Match:
 
     left: int = 0
     racing: int = 0
-    replicas: Mapping[str, ReplicaMatch] = field(default_factory=dict)
+    replicas: Mapping[str, ReplicaMatch] = msgspec.field(default_factory=dict)
     tiered: int = 0
     other_salts: int = 0

@@ -1,8 +1,12 @@
 """Marks in the order of their last use, as a linked list through the marks themselves."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from cache.prefix_marks import Mark
+from cache.prefix_marks import Holder, Mark
+
+if TYPE_CHECKING:
+    from cache.prefix_runs import Run
 
 
 class Recency:
@@ -60,8 +64,21 @@ class Recency:
         mark.older = mark.newer = None
         self.size -= 1
 
-    def touch(self, mark: Mark) -> None:
-        """A mark was used."""
-        if mark is not self.newest:
-            self.remove(mark)
-            self.add(mark)
+    def touch(self, run: "Run | None", holder: Holder) -> None:
+        """A holder used a run and all above it; it has a mark on each."""
+        last = self.newest
+        assert last is not None
+        while run is not None and run.parent is not None:
+            mark = run.marks[holder]
+            run, newer = run.parent, mark.newer
+            if newer is None:
+                continue  # it is the newest
+            older = mark.older
+            if older is None:
+                self.oldest = newer
+            else:
+                older.newer = newer
+            newer.older = older
+            mark.older, mark.newer, last.newer = last, None, mark
+            last = mark
+        self.newest = last

@@ -7,6 +7,8 @@ holder has is closed under prefixes: a mark on a run implies a full mark on each
 from collections.abc import Iterator
 from typing import TypeAlias
 
+import msgspec
+
 from cache.page_keys import KEY_BYTES, shared_pages
 from cache.prefix_marks import Holder, Mark
 from cache.prefix_recency import Recency
@@ -15,24 +17,18 @@ from cache.residency_names import NameTable
 _CROWD = 8  # marks on one run
 
 
-class Run:
+class Run(msgspec.Struct, eq=False):
     """Consecutive pages; `start` is the place of the first one in its prompts."""
 
-    __slots__ = ("children", "keys", "marks", "parent", "start")
-
-    def __init__(self, parent: "Run | None", start: int, keys: bytes) -> None:
-        self.parent = parent
-        self.start = start
-        self.keys = keys
-        self.marks: dict[Holder, Mark] = {}
-        self.children: dict[bytes, Run] | None = None
+    parent: "Run | None"
+    start: int
+    keys: bytes
+    marks: dict[Holder, Mark] = msgspec.field(default_factory=dict)
+    children: "dict[bytes, Run] | None" = None
 
     @property
     def pages(self) -> int:
         return len(self.keys) // KEY_BYTES
-
-    def key(self, page: int) -> bytes:
-        return self.keys[page * KEY_BYTES : (page + 1) * KEY_BYTES]
 
     def adopt(self, child: "Run") -> None:
         child.parent = self
@@ -76,12 +72,12 @@ class RunTree:
             child = run.children.get(packed[at : at + KEY_BYTES])
             if child is None:
                 break
-            run = child
-            length = len(run.keys)
-            if packed[at + length - KEY_BYTES : at + length] != run.keys[-KEY_BYTES:]:
-                length = shared_pages(run.keys, 0, packed, at // KEY_BYTES) * KEY_BYTES
+            run, keys = child, child.keys
+            length = len(keys)
+            if packed[at + length - KEY_BYTES : at + length] != keys[-KEY_BYTES:]:
+                length = shared_pages(keys, 0, packed, at // KEY_BYTES) * KEY_BYTES
             found.append((run, 0, length // KEY_BYTES))
-            if length < len(run.keys):
+            if length < len(keys):
                 break
             at += length
         return found
@@ -89,46 +85,42 @@ class RunTree:
     def grow(self, packed: bytes, run: Run | None = None, page: int = 0) -> list[Stretch]:
         """Like `path`, after adding what isn't known: the stretches cover all of `packed`."""
         found = self.path(packed, run, page)
-        known = sum(stop - start for _, start, stop in found)
+        known = 0
+        for _, start, stop in found:
+            known += stop - start
         rest = packed[known * KEY_BYTES :]
         if not rest:
-            return self._cut_crowded(found)
+            if found:
+                last, start, stop = found[-1]
+                # Many end in it: it is cut where this one does, so that few marks are partial.
+                if len(last.marks) >= _CROWD and start < stop < last.pages:
+                    found[-1] = (self._split(last, stop), start, stop)
+            return found
         last, start, stop = found.pop() if found else (run or self.root, page, page)
-        if stop < last.pages:
-            last = self._split(last, stop)
-        self.pages += len(rest) // KEY_BYTES
+        pages, more = len(last.keys) // KEY_BYTES, len(rest) // KEY_BYTES
+        if stop < pages:
+            last, pages = self._split(last, stop), stop
+        self.pages += more
         if last is not self.root and not last.children:
             last.keys += rest
-            return [*found, (last, start, last.pages)]
+            found.append((last, start, pages + more))
+            return found
         if stop > start:
             found.append((last, start, stop))
-        child = Run(last, last.start + last.pages, rest)
-        last.adopt(child)
+        child = Run(last, last.start + pages, rest)
+        if last.children is None:
+            last.children = {}
+        last.children[rest[:KEY_BYTES]] = child
         self.runs += 1
-        return [*found, (child, 0, child.pages)]
-
-    def _cut_crowded(self, found: list[Stretch]) -> list[Stretch]:
-        """Splits a run that many end in where the last one does, so that few marks are partial."""
-        if found:
-            run, start, stop = found[-1]
-            if start < stop < run.pages and len(run.marks) >= _CROWD:
-                found[-1] = (self._split(run, stop), start, stop)
+        found.append((child, 0, more))
         return found
 
-    def mark(self, run: Run, holder: Holder) -> Mark:
-        """The holder's mark on a run; a new one where it has none. `touch` before anything else."""
-        mark = run.marks.get(holder)
-        if mark is None:
-            mark = run.marks[holder] = Mark(run, holder)
-            holder.hold(mark)
-            self.recency.add(mark)
+    def new_mark(self, run: Run, holder: Holder) -> Mark:
+        """A holder's mark on a run where it has none. `touch` before anything else."""
+        mark = run.marks[holder] = Mark(run, holder, epoch=holder.replica.epoch)
+        holder.hold(mark)
+        self.recency.add(mark)
         return mark
-
-    def touch(self, run: Run | None, holder: Holder) -> None:
-        """The holder used a run and all above it."""
-        while run is not None and run.parent is not None:
-            self.recency.touch(run.marks[holder])
-            run = run.parent
 
     def forget(self, mark: Mark) -> None:
         """Drops a mark below which its holder has no other, and pages that nobody has any more."""
@@ -149,16 +141,19 @@ class RunTree:
             return
         if mark.number == 0:
             mark.number = self._new_number(mark)
-        old = mark.names.ljust(first, b"\0")
-        for name in _words(old[first:end]):
-            self.names.discard(name, mark.number)
-        for name in _words(packed):
-            self.names.add(name, mark.number)
-        mark.names = old[:first] + packed + old[end:]
+        old = mark.names
+        if first >= len(old):
+            mark.names = old.ljust(first, b"\0") + packed
+        else:
+            for name in _words(old[first:end]):
+                self.names.discard(name, mark.number)
+            mark.names = old[:first] + packed + old[end:]
+        self.names.add_all(packed, mark.number)
         self.named_pages += (len(mark.names) - len(old)) // KEY_BYTES
 
-    def named(self, name: int, packed_name: bytes) -> Iterator[tuple[Mark, int]]:
+    def named(self, name: int, packed_name: bytes) -> list[tuple[Mark, int]]:
         """The pages that engines call by a name: a mark and the page's place in its run."""
+        found = []
         for number in self.names.numbers(name):
             mark = self._numbered[number]
             assert mark is not None, "a mark's names outlived it"
@@ -166,7 +161,8 @@ class RunTree:
             while at % KEY_BYTES > 0:
                 at = mark.names.find(packed_name, at + 1)
             if at >= 0:
-                yield mark, at // KEY_BYTES
+                found.append((mark, at // KEY_BYTES))
+        return found
 
     def _split(self, lower: Run, pages: int) -> Run:
         """Cuts a run after `pages` pages; returns the new upper part."""
@@ -186,7 +182,7 @@ class RunTree:
         return upper
 
     def _split_mark(self, lower: Mark, run: Run, pages: int) -> None:
-        upper = run.marks[lower.holder] = Mark(run, lower.holder)
+        upper = run.marks[lower.holder] = Mark(run, lower.holder, epoch=lower.holder.replica.epoch)
         lower.holder.hold(upper)
         self.recency.add_above(upper, lower)
         lower.split(upper, pages)

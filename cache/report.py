@@ -53,6 +53,7 @@ def load_report(
     since: datetime | None = None,
     until: datetime | None = None,
     by: Sequence[str] = ("template",),
+    tenant: str | None = None,
     budgets: Budgets | None = None,
     counted: Sequence[EngineDelta] = (),
     ledger: LedgerStatus | None = None,
@@ -68,6 +69,7 @@ def load_report(
         now: time that the report says it was made.
         since, until: requests that ended in `since` <= end < `until`; None is without a bound.
         by: columns to group by, among `cache.summary.GROUPS`.
+        tenant: the only one whose requests count; None is all.
         budgets: hit rates that templates are held to.
         counted: what the engine counted, for the cross-check, in windows of its own: the longest
             first (`cross_check`).
@@ -83,7 +85,9 @@ def load_report(
     window = coverage(connection, since=since, until=until)
 
     def found(*columns: str) -> list[Summary]:
-        by_size = summaries(connection, since=window.since, until=window.until, by=columns)
+        by_size = summaries(
+            connection, since=window.since, until=window.until, by=columns, tenant=tenant
+        )
         return sorted(by_size, key=lambda summary: -summary.prompt.tokens)
 
     templates, total = found("template"), next(iter(found()), None)
@@ -92,6 +96,7 @@ def load_report(
         [summary.group["template"] for summary in templates],
         since=window.since,
         until=window.until,
+        tenant=tenant,
     )
     return Report(
         made_at=now,
@@ -109,7 +114,7 @@ def load_report(
         over_time=times,
         ttft=None if total is None else ttft_split(total),
         savings=None if total is None else _savings(total, prices),
-        falls=_falls(connection, templates, window),
+        falls=_falls(connection, templates, window, tenant),
         budgets=check_budgets([_rates(s) for s in templates], budgets) if budgets else (),
         flame=flame,
         cross_check=cross_check(connection, *counted) if counted else None,
@@ -138,13 +143,16 @@ def _rates(summary: Summary) -> TemplateRates:
 
 
 def _falls(
-    connection: sa.Connection, templates: Sequence[Summary], window: Coverage
+    connection: sa.Connection,
+    templates: Sequence[Summary],
+    window: Coverage,
+    tenant: str | None,
 ) -> tuple[VersionFell, ...]:
     """Falls of versions in the window, also against versions that were mostly used before it."""
     now = {summary.group["template"]: _rates(summary) for summary in templates}
     if window.since is None:
         return version_falls(now.values())
-    ever = [_rates(s) for s in summaries(connection, until=window.until)]
+    ever = [_rates(s) for s in summaries(connection, until=window.until, tenant=tenant)]
     scarce = [rates for rates in ever if not _is_enough(now.get(rates.template))]
     enough = [rates for rates in now.values() if _is_enough(rates)]
     return tuple(fall for fall in version_falls([*enough, *scarce]) if fall.now in enough)

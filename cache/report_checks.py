@@ -6,7 +6,7 @@ from cache.crosscheck import CrossCheck, CrossCheckLine, SourceTokens
 from cache.ledger import LedgerStatus
 from cache.report_numbers import UNKNOWN, count, moment, plural, share
 from cache.report_parts import Align, Column, Inline, Label, Section, Sentence, Table
-from cache.report_values import Report
+from cache.report_values import GivenAgain, Report
 from cache.summary import Foretold
 
 
@@ -19,6 +19,8 @@ def check_sections(report: Report) -> Iterator[Section]:
         yield _check_section(report.cross_check)
     if report.total is not None and report.total.summary.foretold.requests:
         yield _foretold_section(report.total.summary.foretold)
+    if report.given_again is not None and report.given_again.answers:
+        yield _given_again_section(report.given_again)
     notes = [] if report.ledger is None else _ledger_notes(report.ledger)
     if notes:
         yield Section(id="ledger", title="Missing from this report", lead=notes)
@@ -35,6 +37,20 @@ def _foretold_section(foretold: Foretold) -> Section:
     )
     return Section(
         id="foretold", title="Foretold and reported re-use", short="Foretold", lead=[(words,)]
+    )
+
+
+def _given_again_section(given: GivenAgain) -> Section:
+    """What the response cache answered: nothing of it is re-use of a prefix."""
+    words = (
+        f"{plural(given.answers, 'request')} got an answer that was kept, with "
+        f"{plural(given.prompt_tokens, 'prompt token')} and "
+        f"{plural(given.completion_tokens, 'token')} of output. No engine worked on "
+        f"{'it' if given.answers == 1 else 'them'}: "
+        f"{'it is' if given.answers == 1 else 'they are'} in no other figure here."
+    )
+    return Section(
+        id="response-cache", title="Response cache", short="Response cache", lead=[(words,)]
     )
 
 

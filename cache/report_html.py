@@ -30,8 +30,6 @@ def render_html(report: Report) -> str:
     Raises:
         ReportPageError: plotly's script isn't installed.
     """
-    scripts = _plotly(), (_ASSETS / "page.js").read_text("utf-8")
-    style = (_ASSETS / "page.css").read_text("utf-8")
     plots = figures(report)
     found = sections(report)
     body = [
@@ -41,16 +39,30 @@ def render_html(report: Report) -> str:
         words_html(),
         "</main>\n",
         footer_html(report),
-        f'<script type="application/json" id="figures">{_data(plots)}</script>\n',
-        *(f"<script>{script}</script>\n" for script in scripts),
     ]
+    return complete_page(f"Foreword report, {period(report)}", "".join(body), plots)
+
+
+def complete_page(title: str, body: str, plots: Mapping[str, Figure]) -> str:
+    """A page with everything in it.
+
+    Args:
+        body: HTML; each `.plot` in it names its figure by `data-figure`, and `#theme` is a button.
+
+    Raises:
+        ReportPageError: plotly's script isn't installed.
+    """
+    scripts = _plotly(), (_ASSETS / "page.js").read_text("utf-8")
+    style = (_ASSETS / "page.css").read_text("utf-8")
+    data = f'<script type="application/json" id="figures">{_data(plots)}</script>\n'
+    running = "".join(f"<script>{script}</script>\n" for script in scripts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy(scripts)}">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>Foreword report, {text(period(report))}</title>\n"
-        f"<style>\n{style}</style>\n</head>\n<body>\n{''.join(body)}</body>\n</html>\n"
+        f"<title>{text(title)}</title>\n"
+        f"<style>\n{style}</style>\n</head>\n<body>\n{body}{data}{running}</body>\n</html>\n"
     )
 
 

@@ -50,6 +50,7 @@ def report_json(report: Report) -> dict[str, object]:
         "flame": None if report.flame is None else _flame_json(report.flame),
         "cross_check": None if report.cross_check is None else _check_json(report.cross_check),
         "ledger": None if report.ledger is None else _ledger_json(report.ledger),
+        "response_cache": None if report.given_again is None else asdict(report.given_again),
     }
 
 

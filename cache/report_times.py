@@ -29,23 +29,25 @@ def over_time(
     *,
     since: datetime | None,
     until: datetime | None,
+    tenant: str | None = None,
 ) -> OverTime | None:
     """Hit rates by day, hour or five minutes, whichever the window with requests has room for.
 
     Args:
         templates: all of the window, those with most prompt tokens first; the first get a line.
+        tenant: the only one whose requests count; None is all.
     """
-    days = moments(connection, since=since, until=until, by=(), step=Step.DAY)
+    days = moments(connection, since=since, until=until, by=(), step=Step.DAY, tenant=tenant)
     if not days:
         return None
     hours = _hours(days, since, until)
     by = ("template",) if len(days) * len(templates) <= _MOST_MOMENTS else ()
     step, found = timedelta(hours=1), list[Moment]()
     if hours <= _MOST_HOURS and hours * len(templates) <= _MOST_MOMENTS:
-        step, found = _by_hours(connection, since, until)
+        step, found = _by_hours(connection, since, until, tenant)
     if not found:  # too many hours, or none of them is kept any more
         step = timedelta(days=1)
-        found = moments(connection, since=since, until=until, by=by, step=Step.DAY)
+        found = moments(connection, since=since, until=until, by=by, step=Step.DAY, tenant=tenant)
     shown = templates[:_LINES] if by else ()
     return OverTime(
         step=step,
@@ -63,16 +65,19 @@ def _hours(days: Sequence[Moment], since: datetime | None, until: datetime | Non
 
 
 def _by_hours(
-    connection: sa.Connection, since: datetime | None, until: datetime | None
+    connection: sa.Connection,
+    since: datetime | None,
+    until: datetime | None,
+    tenant: str | None,
 ) -> tuple[timedelta, list[Moment]]:
     """Intervals of some hours, or of five minutes where there are few hours."""
-    found = moments(connection, since=since, until=until)
+    found = moments(connection, since=since, until=until, tenant=tenant)
     if not found:
         return timedelta(hours=1), []
     first, last = found[0].start, found[-1].start + timedelta(hours=1)
     if last - first <= timedelta(hours=_FEW_HOURS):
         first, last = max(first, since or first), min(last, until or last)
-        return _FINE, _fine(connection, first, last)
+        return _FINE, _fine(connection, first, last, tenant)
     step = next(s for s in _STEPS if (last - first) / s <= _MOST_POINTS)
     return step, [replace(moment, start=_floor(moment.start, step)) for moment in found]
 
@@ -85,13 +90,16 @@ def ttft_split(total: Summary) -> TtftSplit:
     return TtftSplit(with_hits=with_hits, without=without, unknown=unknown)
 
 
-def _fine(connection: sa.Connection, start: datetime, end: datetime) -> list[Moment]:
+def _fine(
+    connection: sa.Connection, start: datetime, end: datetime, tenant: str | None
+) -> list[Moment]:
     """Short intervals, read one by one: there are few, and their rows are the latest ones."""
     found: list[Moment] = []
     while start < end:
         stop = min(start + _FINE, end)
         found += [
-            Moment(start=start, summary=s) for s in summaries(connection, since=start, until=stop)
+            Moment(start=start, summary=s)
+            for s in summaries(connection, since=start, until=stop, tenant=tenant)
         ]
         start = stop
     return found

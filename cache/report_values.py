@@ -40,10 +40,12 @@ class Waterfall:
 
     @property
     def within(self) -> Mapping[str, int]:
-        """Losses within the ideal. An opening that fills no page at all lies beyond it."""
+        """Losses within the ideal. An opening that fills no page at all lies beyond it, and so does
+        what others were only computing at the time.
+        """
         found = {name: self.lost[name] for name in _WITHIN_IDEAL if name in self.lost}
         excess = max(0, sum(found.values()) - (self.ideal_tokens - self.cached_tokens))
-        for name in ("rounding", "unknown"):
+        for name in ("rounding", "unknown", "engine", "moved"):
             beyond = min(excess, found.get(name, 0))
             excess -= beyond
             found[name] = found.get(name, 0) - beyond
@@ -160,6 +162,15 @@ class OverTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAgain:
+    """Answers that were kept and given again: they are in no other figure of a report."""
+
+    answers: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Everything that one report shows; `total` is None where no request is in its window.
 
@@ -175,6 +186,7 @@ class Report:
         flame: None where the prefix index wasn't at hand or is empty.
         cross_check: None where the engine's counters couldn't be read.
         ledger: the writer's state, so that the report can say what is missing from it.
+        given_again: what the response cache answered; None where nobody asked.
     """
 
     made_at: datetime
@@ -197,6 +209,7 @@ class Report:
     flame: FlameNode | None = None
     cross_check: CrossCheck | None = None
     ledger: LedgerStatus | None = None
+    given_again: GivenAgain | None = None
 
 
 def _waterfall(summary: Summary) -> Waterfall | None:

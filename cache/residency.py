@@ -1,5 +1,6 @@
 """What replicas' KV events say about which pages are in their GPUs, noted in a tree of runs."""
 
+import sys
 from array import array
 from collections.abc import Sequence
 
@@ -32,13 +33,32 @@ class Residency:
             return
         if event.block_size != self._maker.page_tokens:
             raise PageSizeError(ours=self._maker.page_tokens, theirs=event.block_size)
+        # All in one place: it is done for each request, and calls are most of what it takes.
+        tree, names, done = self._tree, _packed(event.block_hashes), 0
         holder = self._holders.holder(event.cache_salt or "", replica)
         place = self._after(holder, event.parent_block_hash)
         if place is None:
             self.unplaced_pages += len(event.block_hashes)
-        else:
-            self._store(holder, place, event, at)
-        self._holders.sweep(holder)
+            self._holders.sweep(holder)
+            return
+        run, page = place
+        key = run.keys[(page - 1) * KEY_BYTES : page * KEY_BYTES] if page else b""
+        keys = self._maker.noted(key, run.start + page, event.token_ids)
+        stretches = tree.grow(keys, run, page)
+        for run, start, stop in stretches:
+            mark = run.marks.get(holder) or tree.new_mark(run, holder)
+            if not mark.left:
+                mark.left, mark.left_at = stop, at
+            elif stop > mark.left or at < mark.left_at:
+                mark.add_left(stop, at)
+            mark.add_resident(start, stop)
+            length = (stop - start) * KEY_BYTES
+            tree.give_names(mark, start, names[done : done + length])
+            done += length
+        if stretches:
+            tree.recency.touch(stretches[-1][0], holder)
+        if not holder.marks:
+            self._holders.sweep(holder)
 
     def removed(self, replica: Replica, event: BlockRemoved, *, at: float) -> None:
         if event.medium not in (None, GPU):
@@ -58,27 +78,12 @@ class Residency:
             mark.holder.removed_at = at
             page += length
 
-    def _store(self, holder: Holder, place: tuple[Run, int], event: BlockStored, at: float) -> None:
-        run, page = place
-        key = run.key(page - 1) if page else b""
-        keys = self._maker.after(key, run.start + page, event.token_ids)
-        names, done = _packed(event.block_hashes), 0
-        stretches = self._tree.grow(keys, run, page)
-        for run, start, stop in stretches:
-            mark = self._tree.mark(run, holder)
-            mark.add_left(stop, at)
-            mark.add_resident(start, stop)
-            length = (stop - start) * KEY_BYTES
-            self._tree.give_names(mark, start, names[done : done + length])
-            done += length
-        if stretches:
-            self._tree.touch(stretches[-1][0], holder)
-
     def _after(self, holder: Holder, parent: int | None) -> tuple[Run, int] | None:
         """The run and the number of its pages after which new pages come; None if unknown."""
         if parent is None:
             return self._tree.root, 0
-        for mark, page in self._tree.named(parent, _packed([parent])):
+        packed = (parent & _WORD).to_bytes(KEY_BYTES, sys.byteorder)
+        for mark, page in self._tree.named(parent, packed):
             if mark.holder is holder:
                 return mark.run, page + 1
         return None

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
+from cache.steady_clock import SteadyClock
 from cache.sums import requests_in
 from cache.tables import GROUPINGS, ledger, ledger_days, ledger_hours, ledger_series
 from cache.windows import Grain, floor
@@ -49,13 +50,22 @@ class Retention:
 class Purger:
     """Deletes what is too old whenever it is due. For one thread.
 
-    A failure changes nothing and is told by `error`; it is tried again when it is next due.
+    A failure changes nothing and is told by `error`; it is tried again when it is next due. While
+    the time of day isn't to be believed, nothing is too old.
     """
 
-    def __init__(self, engine: sa.Engine, retention: Retention | None, *, every_s: float) -> None:
+    def __init__(
+        self,
+        engine: sa.Engine,
+        retention: Retention | None,
+        *,
+        every_s: float,
+        clock: SteadyClock | None = None,
+    ) -> None:
         self._engine = engine
         self._retention = retention
         self._every_s = every_s
+        self._clock = clock or SteadyClock()
         self._due_s = time.monotonic() + every_s
         self.purged = 0
         self.error: str | None = None
@@ -69,9 +79,13 @@ class Purger:
         if self._retention is None or time.monotonic() < self._due_s:
             return
         deleted = 0
+        if not self._clock.is_steady():
+            self._due_s = time.monotonic() + self._every_s
+            return
+        now = datetime.fromtimestamp(self._clock.now(), UTC)
         try:
             with self._engine.begin() as connection:
-                deleted = purge_some(connection, self._retention, now=datetime.now(UTC))
+                deleted = purge_some(connection, self._retention, now=now)
             self.error = None
         except sa.exc.SQLAlchemyError as failure:
             self.error = type(failure).__name__

@@ -6,6 +6,8 @@ because there is one writer at a time (`cache.writers`).
 
 import json
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -33,11 +35,20 @@ def add_rows(
     """
     if not rows:
         return
-    ended = [int(row.at.timestamp()) for row in rows]
-    figures = figures_of(rows)
-    times = times_of(rows)
+    # Most rows of a batch are alike: those are added up first, then the sums alone are placed.
+    alike: dict[tuple[int, Series], int] = {}
+    number = np.array(
+        [
+            alike.setdefault((int(row.at.timestamp()) // HOUR_S * HOUR_S, ids), len(alike))
+            for row, ids in zip(rows, series, strict=True)
+        ]
+    )
+    figures = np.zeros((len(alike), len(FIGURES)), np.int64)
+    np.add.at(figures, number, figures_of(rows))
+    times = summed([_owned(times_of(rows), number)])
+    several = [ids for _, ids in alike]
     for table, length_s in ((ledger_hours, HOUR_S), (ledger_days, DAY_S)):
-        places, owners = _places([at // length_s * length_s for at in ended], series)
+        places, owners = _places([hour // length_s * length_s for hour, _ in alike], several)
         sums = np.zeros((len(places), len(FIGURES)), np.int64)
         for of_grouping in owners:
             np.add.at(sums, of_grouping, figures)
@@ -45,7 +56,7 @@ def add_rows(
 
 
 def _places(starts: Sequence[int], series: Sequence[Series]) -> tuple[list[_Place], Numbers]:
-    """The distinct places, and which of them each row is counted in, shape (groupings, rows)."""
+    """The distinct places, and which of them each start is counted in, shape (groupings, n)."""
     places: dict[_Place, int] = {}
     owners = [
         [
@@ -58,9 +69,9 @@ def _places(starts: Sequence[int], series: Sequence[Series]) -> tuple[list[_Plac
 
 
 def _owned(times: Counts, owners: Numbers) -> Counts:
-    """Counts of row · len(TIMES) + kind as counts of the rows' owners."""
-    rows, kinds = np.divmod(times.owners, len(TIMES))
-    return times._replace(owners=owners[rows] * len(TIMES) + kinds)
+    """Counts of n · len(TIMES) + kind as counts of the n's owners."""
+    numbers, kinds = np.divmod(times.owners, len(TIMES))
+    return times._replace(owners=owners[numbers] * len(TIMES) + kinds)
 
 
 def _store(
@@ -86,25 +97,47 @@ def _store(
 
 def _stored_times(connection: sa.Connection, table: sa.Table, places: Sequence[_Place]) -> Counts:
     owners = {place: number * len(TIMES) for number, place in enumerate(places)}
-    key = (table.c.grouping, table.c.start, table.c.series)
-    statement = sa.select(*key, *(table.c[kind] for kind in TIMES)).where(
-        *(column.in_({place[i] for place in places}) for i, column in enumerate(key))
-    )
+    values = {name: list({place[i] for place in places}) for i, name in enumerate(_KEY)}
+    width = len(_KEY)
+    if connection.dialect.name == "postgresql":
+        rows = connection.execute(_TIMES_OF[table.name], values)
+    else:
+        lists = tuple([json.dumps(several) for several in values.values()])
+        rows = connection.exec_driver_sql(_SQLITE_TIMES_OF[table.name], lists)
     found = [
-        (blob, owners[tuple(row[: len(key)])] + kind)
-        for row in connection.execute(statement)
-        if tuple(row[: len(key)]) in owners
-        for kind, blob in enumerate(row[len(key) :])
+        (blob, owners[tuple(row[:width])] + kind)
+        for row in rows
+        if tuple(row[:width]) in owners
+        for kind, blob in enumerate(row[width:])
         if blob is not None
     ]
     return decoded([blob for blob, _ in found], [owner for _, owner in found])
 
 
+_KEY = ("grouping", "start", "series")
+
+
+def _select_times(table: sa.Table) -> sa.Select[Any]:
+    wanted = [table.c[name].in_(sa.bindparam(name, expanding=True)) for name in _KEY]
+    return sa.select(*(table.c[name] for name in (*_KEY, *TIMES))).where(*wanted)
+
+
+# Made once: putting a statement together takes longer than running it.
+_TIMES_OF = {table.name: _select_times(table) for table in (ledger_hours, ledger_days)}
+# In the driver's own words, which SQLAlchemy has nothing to do with.
+_SQLITE_TIMES_OF = {
+    table.name: (
+        f"SELECT {', '.join((*_KEY, *TIMES))} FROM {table.name} WHERE "
+        + " AND ".join(f"{name} IN (SELECT value FROM json_each(?))" for name in _KEY)
+    )
+    for table in (ledger_hours, ledger_days)
+}
 _FROM_VALUES = "VALUES ({marks})"
 # One statement for all, which PostgreSQL takes much sooner than one for each.
 _FROM_JSON = "SELECT {names} FROM json_populate_recordset(NULL::{table}, %s::json)"
 
 
+@cache
 def _upsert(table: sa.Table, source: str) -> str:
     """The statement in the driver's own words; its values come in the table's order."""
     names = ", ".join(table.c.keys())

@@ -60,6 +60,7 @@ def summaries(
     since: datetime | None = None,
     until: datetime | None = None,
     by: Sequence[str] = ("template",),
+    tenant: str | None = None,
 ) -> list[Summary]:
     """The ledger's requests in `since` <= end < `until`, one summary a group, in the groups' order.
 
@@ -67,12 +68,13 @@ def summaries(
 
     Args:
         by: columns among `GROUPS`; none gives a single summary of everything (if there is any).
+        tenant: the only one whose requests count; None is all.
 
     Raises:
         ReportGroupError: a column that is not among `GROUPS`.
     """
     window = coverage(connection, since=since, until=until)
-    return _summaries(connection, parts(window), by)
+    return _summaries(connection, parts(window), by, tenant)
 
 
 def rescan(
@@ -83,7 +85,7 @@ def rescan(
     by: Sequence[str] = ("template",),
 ) -> list[Summary]:
     """As `summaries`, from rows alone: slow, and only as far back as rows are kept."""
-    return _summaries(connection, [Part(grain=Grain.ROWS, since=since, until=until)], by)
+    return _summaries(connection, [Part(grain=Grain.ROWS, since=since, until=until)], by, None)
 
 
 def moments(
@@ -93,6 +95,7 @@ def moments(
     until: datetime | None = None,
     by: Sequence[str] = ("template",),
     step: Step = Step.HOUR,
+    tenant: str | None = None,
 ) -> list[Moment]:
     """The groups of `summaries` over time, by start and then in the groups' order.
 
@@ -103,7 +106,7 @@ def moments(
     """
     window = coverage(connection, since=since, until=until)
     grain = Grain.HOURS if step is Step.HOUR else Grain.DAYS
-    sums = _sums(connection, parts(window, coarsest=grain), by, grain)
+    sums = _sums(connection, parts(window, coarsest=grain), by, grain, tenant)
     found = [
         Moment(start=datetime.fromtimestamp(start, UTC), summary=summary_of(by, labels, figures))
         for (start, *labels), figures in sums.items()
@@ -143,20 +146,26 @@ def versions(found: Iterable[Summary]) -> dict[str, list[tuple[str, Summary]]]:
     return by_name
 
 
-def _summaries(connection: sa.Connection, of: Iterable[Part], by: Sequence[str]) -> list[Summary]:
-    sums = _sums(connection, of, by, None)
+def _summaries(
+    connection: sa.Connection, of: Iterable[Part], by: Sequence[str], tenant: str | None
+) -> list[Summary]:
+    sums = _sums(connection, of, by, None, tenant)
     return sorted((summary_of(by, key, figures) for key, figures in sums.items()), key=_order)
 
 
 def _sums(
-    connection: sa.Connection, of: Iterable[Part], by: Sequence[str], step: Grain | None
+    connection: sa.Connection,
+    of: Iterable[Part],
+    by: Sequence[str],
+    step: Grain | None,
+    tenant: str | None,
 ) -> SumsByKey:
     for column in by:
         if column not in GROUPS:
             raise ReportGroupError(column=column, allowed=GROUPS)
     sums = SumsByKey()
     for part in of:
-        add_part(connection, part, by, sums, step=step)
+        add_part(connection, part, by, sums, step=step, tenant=tenant)
     return SumsByKey({key: found for key, found in sums.items() if found.figures["requests"]})
 
 

@@ -18,6 +18,7 @@ Key = tuple[Any, ...]  # a group's labels, after a start in seconds where sums a
 
 _CHUNK = 20_000
 _ALL = len(GROUPINGS) - 1
+_TENANT = "tenant"
 
 
 @dataclass(slots=True)
@@ -43,7 +44,13 @@ class SumsByKey(dict[Key, Sums]):
 
 
 def add_part(
-    connection: sa.Connection, part: Part, by: Sequence[str], sums: SumsByKey, *, step: Grain | None
+    connection: sa.Connection,
+    part: Part,
+    by: Sequence[str],
+    sums: SumsByKey,
+    *,
+    step: Grain | None,
+    tenant: str | None = None,
 ) -> None:
     """Add one part of a window to the sums.
 
@@ -51,11 +58,12 @@ def add_part(
         by: labels to group by, among `cache.labels.LABELS`.
         step: HOURS or DAYS puts the start of each one before the labels in the keys. A part of
             finer grain must then lie within one of them.
+        tenant: the only one whose requests count; None is all.
     """
     if part.grain is Grain.ROWS:
-        _add_rows(connection, part, by, sums, step)
+        _add_rows(connection, part, by, sums, step, tenant)
     else:
-        _add_rollups(connection, part, by, sums, step)
+        _add_rollups(connection, part, by, sums, step, tenant)
 
 
 def requests_in(
@@ -72,20 +80,39 @@ def requests_in(
 
 
 def _add_rows(
-    connection: sa.Connection, part: Part, by: Sequence[str], sums: SumsByKey, step: Grain | None
+    connection: sa.Connection,
+    part: Part,
+    by: Sequence[str],
+    sums: SumsByKey,
+    step: Grain | None,
+    tenant: str | None,
 ) -> None:
     first = () if step is None else (_start_of(part, step),)
+    by = by if tenant is None else (*by, _TENANT)
     for found in sums_of_rows(connection, since=part.since, until=part.until, by=by):
-        total = sums[first + found.labels]
+        labels = found.labels
+        if tenant is not None:
+            *rest, whose = labels
+            if whose != tenant:
+                continue
+            labels = tuple(rest)
+        total = sums[first + labels]
         _include(total, found.figures)
         for kind, histogram in found.times.items():
             total.times[kind] += histogram
 
 
 def _add_rollups(
-    connection: sa.Connection, part: Part, by: Sequence[str], sums: SumsByKey, step: Grain | None
+    connection: sa.Connection,
+    part: Part,
+    by: Sequence[str],
+    sums: SumsByKey,
+    step: Grain | None,
+    tenant: str | None,
 ) -> None:
-    table, where = _table(part.grain), _where(part, by)
+    table, where = _table(part.grain), _where(part, by if tenant is None else (*by, _TENANT))
+    if tenant is not None:
+        where.append(ledger_series.c[_TENANT] == tenant)
     start = None if step is None else _step_start(table.c.start, step)
     for key, values in _figures(connection, table, by, start=start, where=where):
         _include(sums[key], values)

@@ -93,6 +93,7 @@ ledger = sa.Table(
     sa.Column("route_reason", sa.String(256)),
     sa.Column("mode_reason", sa.String(512)),
     sa.Column("predicted_ttft_s", sa.Double),
+    sa.Column("notes", sa.String(512)),
     # The series that the row is counted in; it isn't the row's own, but the roll-ups'.
     sa.Column("series", sa.Integer),
     sa.CheckConstraint("status IN ('ok', 'error', 'aborted')", name="status"),

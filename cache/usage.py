@@ -5,9 +5,11 @@ from one by arithmetic) is a number. SGLang reports 0 as 0 when its cache report
 when it is off, so an absent field never means zero.
 """
 
+import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Tier(StrEnum):
@@ -19,8 +21,7 @@ class Tier(StrEnum):
     REDIS = "redis"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierTokens:
+class TierTokens(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """Cached prompt tokens by tier; `None` is unknown.
 
     `storage` is everything from below the GPU, so it equals ram + ssd + redis wherever those are
@@ -34,26 +35,24 @@ class TierTokens:
     storage: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheUsage:
+_UNKNOWN_TIERS = TierTokens()
+
+
+class CacheUsage(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """Token counts of one request; `None` is unknown."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
-    by_tier: TierTokens = TierTokens()
+    by_tier: TierTokens = _UNKNOWN_TIERS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Details:
+class _Details(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     device: int
     host: int
     storage: int
+    total: int
     backend: str | None
-
-    @property
-    def total(self) -> int:
-        return self.device + self.host + self.storage
 
 
 LMCACHE_TIERS = frozenset({Tier.RAM, Tier.SSD, Tier.REDIS})
@@ -86,67 +85,60 @@ def parse_usage(
         `get_cached_tokens_details` (absent when nothing was cached; `storage` absent when 0).
     """
     fields = usage or {}
-    prompt_tokens = _count(fields.get("prompt_tokens"))
-    details = _details((sglext or {}).get("cached_tokens_details"))
-    cached_tokens = _cached_tokens(fields, details, prompt_tokens)
+    prompt_tokens, output = fields.get("prompt_tokens"), fields.get("completion_tokens")
+    # A bool is no count.
+    if type(prompt_tokens) is not int or prompt_tokens < 0:
+        prompt_tokens = None
+    details = _details(sglext.get("cached_tokens_details")) if sglext else None
+    of_prompt = fields.get("prompt_tokens_details")
+    cached_tokens = of_prompt.get("cached_tokens") if isinstance(of_prompt, dict) else None
+    if cached_tokens is None:
+        # The split comes without the cache report too, and SGLang leaves out no part but a zero.
+        cached_tokens = details.total if details else None
+    most = math.inf if prompt_tokens is None else prompt_tokens
+    if type(cached_tokens) is not int or not 0 <= cached_tokens <= most:
+        cached_tokens = None
     return CacheUsage(
         prompt_tokens=prompt_tokens,
-        completion_tokens=_count(fields.get("completion_tokens")),
+        completion_tokens=output if type(output) is int and output >= 0 else None,
         cached_tokens=cached_tokens,
-        by_tier=_by_tier(cached_tokens, details, frozenset(lmcache_tiers)),
+        by_tier=_by_tier(cached_tokens, details, lmcache_tiers),
     )
 
 
-def _count(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        return None
-    return value
-
-
 def _details(value: object) -> _Details | None:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return None
-    device, host = _count(value.get("device")), _count(value.get("host"))
-    storage = 0 if value.get("storage") is None else _count(value.get("storage"))
-    if device is None or host is None or storage is None:
+    device, host, storage = value.get("device"), value.get("host"), value.get("storage")
+    if storage is None:
+        storage = 0
+    if type(device) is not int or type(host) is not int or type(storage) is not int:
+        return None
+    if device < 0 or host < 0 or storage < 0:
         return None
     backend = value.get("storage_backend")
     return _Details(
         device=device,
         host=host,
         storage=storage,
+        total=device + host + storage,
         backend=backend if isinstance(backend, str) else None,
     )
 
 
-def _cached_tokens(
-    usage: Mapping[str, object], details: _Details | None, prompt_tokens: int | None
-) -> int | None:
-    prompt_details = usage.get("prompt_tokens_details")
-    if isinstance(prompt_details, Mapping) and prompt_details.get("cached_tokens") is not None:
-        cached_tokens = _count(prompt_details.get("cached_tokens"))
-    else:
-        # The split comes without the cache report too, and SGLang leaves out no part but a zero.
-        cached_tokens = details.total if details else None
-    if cached_tokens is None or (prompt_tokens is not None and cached_tokens > prompt_tokens):
-        return None
-    return cached_tokens
-
-
 def _by_tier(
-    cached_tokens: int | None, details: _Details | None, lmcache_tiers: frozenset[Tier]
+    cached_tokens: int | None, details: _Details | None, lmcache_tiers: Collection[Tier]
 ) -> TierTokens:
     if cached_tokens is None:
-        return TierTokens()
+        return _UNKNOWN_TIERS
     if details is None:
-        return _NOTHING_CACHED if cached_tokens == 0 else TierTokens()
+        return _NOTHING_CACHED if cached_tokens == 0 else _UNKNOWN_TIERS
     if details.total != cached_tokens:
-        return TierTokens()
+        return _UNKNOWN_TIERS
     if details.storage == 0:
-        return TierTokens(
-            gpu=details.device, ram=details.host, ssd=0, redis=0, storage=details.host
-        )
-    return _with_storage(details, lmcache_tiers)
+        host = details.host
+        return TierTokens(gpu=details.device, ram=host, ssd=0, redis=0, storage=host)
+    return _with_storage(details, frozenset(lmcache_tiers))
 
 
 def _with_storage(details: _Details, lmcache_tiers: frozenset[Tier]) -> TierTokens:

@@ -1,8 +1,9 @@
 """The words for why a prompt's tokens were, or were not, re-used."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 
 class Verdict(StrEnum):
@@ -30,8 +31,7 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Divergence:
+class Divergence(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """Where a prompt parts from the earlier one that it was compared with.
 
     `token` is an index into the prompt, `of` the prompt's length in tokens. `segment` is the
@@ -50,9 +50,12 @@ class Divergence:
     parts: int | None = None
     earlier_request: str | None = None
 
+    def as_json(self) -> dict[str, object]:
+        """All of it, as ledger rows and answers have it."""
+        return msgspec.structs.asdict(self)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accounting:
+
+class Accounting(msgspec.Struct, kw_only=True, frozen=True):
     """Every prompt token of one request: re-used, lost for a reason, or new.
 
     Where both are known, prompt tokens = cached tokens + the sum of `lost` + `new_tokens`.
@@ -77,4 +80,4 @@ class Accounting:
     lost: Mapping[Verdict, int]
     new_tokens: int | None
     divergence: Divergence | None
-    causes: Mapping[Verdict, str] = field(default_factory=dict)
+    causes: Mapping[Verdict, str] = msgspec.field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from prompts.canonical import canonical_json, canonical_text, parse_json
 from prompts.delimiting import shown_name
-from prompts.errors import PromptError, TranscriptRewriteError
+from prompts.errors import PromptError, TemplateNotFoundError, TranscriptRewriteError
 from prompts.held_tokens import with_held_ids
 from prompts.library import TemplateLibrary, load_templates, shipped_templates
 from prompts.render import render
@@ -18,6 +18,9 @@ from prompts.segments import (
     Volatility,
     token_digest,
 )
+from prompts.stem_growth import Turn, grown
+from prompts.stem_making import stem_of
+from prompts.stems import PromptStem, StemPrompt
 from prompts.template import Segment, Template, Variable, VariableType
 from prompts.template_file import parse_template
 from prompts.tokens import PromptTokenizer, load_tokenizer
@@ -30,23 +33,28 @@ __all__ = [
     "Prompt",
     "PromptDocument",
     "PromptError",
+    "PromptStem",
     "PromptTokenizer",
     "RenderedSegment",
     "Segment",
     "SegmentTokens",
+    "StemPrompt",
     "Template",
     "TemplateLibrary",
+    "TemplateNotFoundError",
     "TokenizedPrompt",
     "Tool",
     "ToolCall",
     "Transcript",
     "TranscriptRewriteError",
+    "Turn",
     "Variable",
     "VariableType",
     "Volatility",
     "canonical_json",
     "canonical_text",
     "canonical_tools",
+    "grown",
     "load_templates",
     "load_tokenizer",
     "parse_json",
@@ -54,6 +62,7 @@ __all__ = [
     "render",
     "shipped_templates",
     "shown_name",
+    "stem_of",
     "token_digest",
     "with_held_ids",
 ]

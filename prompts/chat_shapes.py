@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from prompts.chat_rope import Origin, Rope
-from prompts.chat_watch import QUESTIONS, Hole, Watch, Watched, leaves
+from prompts.chat_watch import QUESTIONS, Hole, Trim, Watch, Watched, leaves
 from prompts.segments import Message, ToolCall
 
 # Of all shapes together: texts, holes and guards. Some 30 MB.
@@ -21,6 +21,9 @@ _STRUCTURE_WEIGHT = 16
 # A conversation can be long, and so can be what it was asked.
 _MOST_VARIANTS = 8
 _MOST_FAILURES = 4
+_CONTENT = "content"
+# The origin of what is before the first piece.
+_NOTHING = object()
 
 
 class Piece(NamedTuple):
@@ -29,6 +32,21 @@ class Piece(NamedTuple):
     text: str
     origin: Origin | None = None
     offset: int = 0
+
+
+class Guarded(NamedTuple):
+    """A question about a content, and the answer that it must have."""
+
+    trims: tuple[Trim, ...]
+    test: Callable[[str, Any], bool]
+    argument: Any
+    answer: bool
+
+    def holds(self, content: str) -> bool:
+        """Whether it has that answer for another content."""
+        for trim in self.trims:
+            content, _ = trim.apply(content)
+        return self.test(content, self.argument) is self.answer
 
 
 class _Asked(NamedTuple):
@@ -72,16 +90,48 @@ class Shape:
 
     def filled(self, messages: Sequence[Message]) -> list[Piece] | None:
         """The pieces with the contents of other messages; None where a guard says otherwise."""
-        texts = [_text(hole, messages) for hole in self.texts]
+        texts: list[Piece] = []
+        for hole in self.texts:
+            origin, trims = hole
+            if trims:
+                texts.append(_text(hole, messages))
+            else:
+                texts.append(Piece(getattr(messages[origin.message or 0], origin.field), origin))
         for number, test, argument, answer in self.asked:
             if test(texts[number].text, argument) is not answer:
                 return None
         made: list[Piece] = []
+        before: object = _NOTHING
         for part in self.parts:
             piece = texts[part] if isinstance(part, int) else part
-            if piece.text:
+            if not piece.text:
+                continue
+            if piece.origin == before:
                 _append(made, piece)
+            else:  # of another whole than the one before
+                made.append(piece)
+            before = piece.origin
         return made
+
+    def asked_of(self, message: int) -> tuple[tuple[Trim, ...], tuple[Guarded, ...]] | None:
+        """How a message's content is trimmed where it is shown, and what is asked of it.
+
+        None unless the content is shown, once, and nothing else of that message.
+        """
+        shown = [self.texts[part] for part in self.parts if isinstance(part, int)]
+        fixed = [part.origin for part in self.parts if isinstance(part, Piece) and part.origin]
+        mine = [hole for hole in shown if hole.origin.message == message]
+        if len(mine) != 1 or any(origin.message == message for origin in fixed):
+            return None
+        guards: list[Guarded] = []
+        for number, test, argument, answer in self.asked:
+            hole = self.texts[number]
+            if hole.origin.message != message:
+                continue
+            if hole.origin.field != _CONTENT:
+                return None
+            guards.append(Guarded(hole.trims, test, argument, answer))
+        return (mine[0].trims, tuple(guards)) if mine[0].origin.field == _CONTENT else None
 
 
 def _text(hole: Hole, messages: Sequence[Message]) -> Piece:
@@ -176,6 +226,13 @@ class Shapes:
 
     def pieces(self, structure: Structure, messages: Sequence[Message]) -> list[Piece] | None:
         """The pieces of messages, if a shape fits them."""
+        fitting = self.fitting(structure, messages)
+        return None if fitting is None else fitting[1]
+
+    def fitting(
+        self, structure: Structure, messages: Sequence[Message]
+    ) -> tuple[Shape, list[Piece]] | None:
+        """The shape that fits messages, if one is kept, filled with them."""
         with self._lock:
             known = self._known.get(structure)
             if known is None:
@@ -187,7 +244,7 @@ class Shapes:
             if made is not None:
                 if position:
                     known.shapes = (shape, *(other for other in shapes if other is not shape))
-                return made
+                return shape, made
         return None
 
     def is_hopeless(self, structure: Structure) -> bool:

@@ -109,6 +109,24 @@ class ChatTemplate:
         made = self._shapes.pieces(structure, messages)
         return self._shaped(messages, seen.objects, structure) if made is None else made
 
+    def followed(
+        self, messages: Sequence[Message], tools: tuple[Tool, ...] = ()
+    ) -> tuple[Shape, list[Piece]] | None:
+        """The pieces of messages with their shape; None where the rendering can't be followed.
+
+        Raises:
+            ChatTemplateError: as for `pieces`.
+        """
+        if not self._follows:
+            return None
+        seen = self._tools.seen(tools)
+        structure = Structure.of(messages, seen.number)
+        known = self._shapes.fitting(structure, messages)
+        if known is not None:
+            return known
+        self._shaped(messages, seen.objects, structure)
+        return self._shapes.fitting(structure, messages)
+
     def _shaped(
         self, messages: Sequence[Message], tools: list[ToolObject], structure: Structure
     ) -> list[Piece]:
@@ -149,7 +167,7 @@ class ChatTemplate:
 
 def text_of(pieces: Sequence[Piece]) -> str:
     """The rendered text."""
-    return "".join(piece.text for piece in pieces)
+    return "".join([piece.text for piece in pieces])
 
 
 def pieces_from(pieces: Sequence[Piece], character: int) -> list[Piece]:

@@ -7,6 +7,7 @@ PromptError
 │   ├── TemplateVolatilityError     (path, line, column, segment, variable)
 │   └── DuplicateTemplateError      (path, reference, other)
 ├── TemplateNotFoundError           (reference, known)
+├── AgentNotFoundError              (name, known)
 ├── VariableError                   (template, variable)
 │   ├── MissingVariableError
 │   ├── UnknownVariableError        (declared)
@@ -91,6 +92,18 @@ class TemplateNotFoundError(PromptError):
 
     def __str__(self) -> str:
         return f"no template {self.reference!r}; there are: {', '.join(self.known) or 'none'}"
+
+
+class AgentNotFoundError(PromptError):
+    """No agent of that name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.known = tuple(known)
+
+    def __str__(self) -> str:
+        return f"no agent {self.name!r}; there are: {', '.join(self.known) or 'none'}"
 
 
 class VariableError(PromptError):

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 
-from prompts.layout import PlacedSpan, PromptLayout
+from prompts.layout import PlacedSpan
 from prompts.segments import SegmentTokens, TokenizedPrompt
 from prompts.shared_length import shared_length
 from prompts.token_cache import EncodedSpan
@@ -28,39 +28,40 @@ def with_held_ids(prompt: TokenizedPrompt, token_ids: Sequence[int]) -> Tokenize
     layout = prompt.layout
     if layout is None:
         return None
-    spans = _respelled(prompt.token_ids, layout, held)
+    spans = respelled(prompt.token_ids, layout.spans, held)
     if spans is None:
         return None
-    respelled = replace(layout, spans=spans)
-    return replace(
-        prompt,
+    moved = replace(layout, spans=spans)
+    return TokenizedPrompt(
+        prompt=prompt.prompt,
         token_ids=held,
         packed=array("I", held).tobytes(),
-        layout=respelled,
+        layout=moved,
         ranges=tuple(
             SegmentTokens(
                 segment=place.segment,
-                start=respelled.token_at(place.start),
-                stop=respelled.token_at(place.stop),
+                start=moved.token_at(place.start),
+                stop=moved.token_at(place.stop),
             )
-            for place in respelled.segments
+            for place in moved.segments
         ),
     )
 
 
-def _respelled(
-    token_ids: tuple[int, ...], layout: PromptLayout, held: tuple[int, ...]
+def respelled(
+    token_ids: Sequence[int], placed: Sequence[PlacedSpan], held: tuple[int, ...]
 ) -> list[PlacedSpan] | None:
+    """The spans of these ids as `held` spells them; None where it has other control tokens."""
     spans: list[PlacedSpan] = []
     position = 0
-    for number, span in enumerate(layout.spans):
+    for number, span in enumerate(placed):
         if span.encoded is None:
             if position >= len(held) or held[position] != token_ids[span.token]:
                 return None
             spans.append(PlacedSpan(span.character, position, None))
             position += 1
             continue
-        following = layout.spans[number + 1] if number + 1 < len(layout.spans) else None
+        following = placed[number + 1] if number + 1 < len(placed) else None
         stop = len(held) if following is None else _next(held, token_ids[following.token], position)
         if stop is None:
             return None

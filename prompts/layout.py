@@ -6,9 +6,10 @@ the text being cut there when it is encoded.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from prompts.records import record
 from prompts.segments import RenderedSegment, Volatility
 from prompts.token_cache import EncodedSpan
 
@@ -46,7 +47,7 @@ class PlacedSpan(NamedTuple):
         return self.token + bisect_left(self.encoded.starts, character - self.character)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PromptLayout:
     """Segments and tools of a prompt in characters, and the spans that were encoded.
 

@@ -20,6 +20,10 @@ from prompts.values import Value, canonical_values
 
 __all__ = ["Value", "render"]
 
+# Of one segment: in all no more than half a megabyte of text.
+_LONGEST_KEPT = 16_384
+_MOST_KEPT = 32
+
 
 def render(template: Template, variables: Mapping[str, Value]) -> Prompt:
     """The prompt that a template makes of these values.
@@ -67,12 +71,18 @@ def _text(
         return segment.constant, ()
     code = segment.code
     assert code is not None, "a template to be rendered is parsed with checks"
+    given = _texts(segment, values)
+    if given is not None and (known := segment.printed.get(given)) is not None:
+        return known, ()
     try:
         # As code.render(), less its copies of the values.
         printed = code.root_render_func(code.new_context(values, shared=True))
         documents = _documents(template, segment, values)
         if not documents:
-            return "".join(printed), ()
+            text = "".join(printed)
+            if given is not None:
+                _keep(segment, given, text)
+            return text, ()
         chunks = list(printed)
     except RENDER_ERRORS as error:
         problem = f"can't be rendered: {error}"
@@ -82,6 +92,19 @@ def _text(
     if len(places) < len(documents):
         places = max(places, searched_places(text, documents), key=len)
     return text, places
+
+
+def _texts(segment: Segment, values: dict[str, Any]) -> tuple[str, ...] | None:
+    """The values that a segment uses where all are texts, which alone decide what it prints."""
+    given = tuple([values[name] for name in segment.uses])
+    return given if {*map(type, given)} == {str} else None
+
+
+def _keep(segment: Segment, given: tuple[str, ...], text: str) -> None:
+    if len(text) <= _LONGEST_KEPT:
+        if len(segment.printed) >= _MOST_KEPT:
+            segment.printed.clear()
+        segment.printed[given] = text
 
 
 def _documents(

@@ -2,18 +2,22 @@
 
 import json
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from enum import IntEnum
 from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from prompts.records import record
+
 if TYPE_CHECKING:
     from prompts.layout import PromptLayout
+    from prompts.stems import PromptStem
 
-_DIGEST_BYTES = 16
+DIGEST_BYTES = 16
 
 
 class Volatility(IntEnum):
@@ -31,7 +35,7 @@ class Volatility(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolCall:
     """A call that the model made; `arguments` is JSON text, byte for byte as first seen."""
 
@@ -40,7 +44,7 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Message:
     """One chat message; `content` is text.
 
@@ -63,7 +67,7 @@ class Message:
         return json.dumps([self.role, self.content, calls, *optional])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Tool:
     """A tool that the model may call; `json` is the canonical text of OpenAI's whole tool object.
 
@@ -74,7 +78,7 @@ class Tool:
     json: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PromptDocument:
     """A document, or a passage of one, as a prompt shows it."""
 
@@ -82,7 +86,7 @@ class PromptDocument:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DocumentPlace:
     """A document in a segment's text: characters `start <= i < stop`, from its name on."""
 
@@ -91,7 +95,7 @@ class DocumentPlace:
     stop: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RenderedSegment:
     """A segment with its variables filled in.
 
@@ -109,7 +113,7 @@ class RenderedSegment:
     documents: tuple[DocumentPlace, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Prompt:
     """One rendered template: what is sent, before the model's chat template wraps it.
 
@@ -121,19 +125,19 @@ class Prompt:
     segments: tuple[RenderedSegment, ...]
     tools: tuple[Tool, ...] = ()
     tools_volatility: Volatility = Volatility.STATIC
+    # Put together once: a request's way asks for them half a dozen times.
+    _messages: "tuple[Message, ...] | None" = field(
+        default=None, init=False, compare=False, repr=False
+    )
+    _fingerprint: str | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """Neighbouring segments of one message, joined; expanded messages as they are."""
-        messages: list[Message] = []
-        for _, group in groupby(self.segments, key=attrgetter("message")):
-            first, *others = group
-            if first.expanded:
-                messages += first.expanded
-            else:
-                content = "".join([first.text, *(other.text for other in others)])
-                messages.append(Message(role=first.role, content=content))
-        return tuple(messages)
+        if self._messages is None:
+            object.__setattr__(self, "_messages", tuple(_joined(self.segments)))
+        assert self._messages is not None
+        return self._messages
 
     @property
     def scaffold(self) -> tuple[RenderedSegment, ...]:
@@ -151,7 +155,29 @@ class Prompt:
 
         Equal fingerprints, equal scaffold.
         """
-        digest = blake2b(digest_size=_DIGEST_BYTES)
+        if self._fingerprint is None:
+            object.__setattr__(self, "_fingerprint", self._made_fingerprint())
+        assert self._fingerprint is not None
+        return self._fingerprint
+
+    def with_last(self, segment: RenderedSegment) -> "Prompt":
+        """The prompt with another last segment: a conversation that differs in its last message,
+        or goes on from there."""
+        made = Prompt(
+            template=self.template,
+            segments=(*self.segments[:-1], segment),
+            tools=self.tools,
+            tools_volatility=self.tools_volatility,
+        )
+        shared = len(self.segments[-1].expanded) - 1
+        known = self._messages or self.messages
+        object.__setattr__(made, "_messages", (*known[:-1], *segment.expanded[shared:]))
+        if segment.volatility is not Volatility.STATIC:
+            object.__setattr__(made, "_fingerprint", self._fingerprint or self.fingerprint)
+        return made
+
+    def _made_fingerprint(self) -> str:
+        digest = blake2b(digest_size=DIGEST_BYTES)
         if self.tools_volatility is Volatility.STATIC:
             # Canonical JSON holds no line end, so that none can be mistaken for another's.
             digest.update("".join([f"{tool.json}\n" for tool in self.tools]).encode())
@@ -164,7 +190,17 @@ class Prompt:
         return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _joined(segments: Sequence[RenderedSegment]) -> Iterator[Message]:
+    for _, group in groupby(segments, key=attrgetter("message")):
+        first, *others = group
+        if first.expanded:
+            yield from first.expanded
+        else:
+            content = "".join([first.text, *(other.text for other in others)])
+            yield Message(role=first.role, content=content)
+
+
+@record
 class SegmentTokens:
     """Where a segment lies in the prompt's token ids: `start <= i < stop`.
 
@@ -176,12 +212,13 @@ class SegmentTokens:
     stop: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TokenizedPrompt:
     """A prompt with the token ids that the engine will see.
 
     `packed` has the same ids as unsigned 32-bit numbers in the machine's byte order. `layout` knows
-    where the documents and messages within segments lie; None where nobody kept it.
+    where the documents and messages within segments lie; None where nobody kept it. `stem` is there
+    where only the last message's text was new.
     """
 
     prompt: Prompt
@@ -189,9 +226,46 @@ class TokenizedPrompt:
     ranges: tuple[SegmentTokens, ...]
     packed: bytes = field(default=b"", compare=False, repr=False)
     layout: "PromptLayout | None" = field(default=None, compare=False, repr=False)
+    stem: "PromptStem | None" = field(default=None, compare=False, repr=False)
+
+    @property
+    def cuts(self) -> Iterable[int]:
+        """Characters at which the text was divided when it was encoded, as far as it is known."""
+        return self.layout.cuts if self.layout is not None else ()
+
+    @property
+    def scaffold_tokens(self) -> int:
+        """Leading tokens of static segments."""
+        stop = scaffold_stop(self.ranges)
+        return self.ranges[-1].stop if stop is None and self.ranges else stop or 0
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of the token ids; beside the fingerprint, one for each tokenizer."""
+        if self.packed and sys.byteorder == "little":
+            return self.hashed().hexdigest()
+        return token_digest(self.token_ids)
+
+    def hashed(self) -> blake2b:
+        """A digest of the packed ids, to be gone on with."""
+        if self.stem is None:
+            return blake2b(self.packed, digest_size=DIGEST_BYTES)
+        digest = self.stem.hashed.copy()
+        digest.update(self.packed[len(self.stem.packed) :])
+        return digest
+
+
+def scaffold_stop(ranges: Iterable[SegmentTokens]) -> int | None:
+    """Where the leading static segments end; None where there is no other behind them."""
+    tokens = 0
+    for part in ranges:
+        if part.segment.volatility is not Volatility.STATIC:
+            return tokens
+        tokens = part.stop
+    return None
 
 
 def token_digest(token_ids: Sequence[int]) -> str:
-    """Hex digest of token ids; beside the fingerprint, one for each tokenizer."""
+    """Hex digest of token ids."""
     packed = struct.pack(f"<{len(token_ids)}I", *token_ids)
-    return blake2b(packed, digest_size=_DIGEST_BYTES).hexdigest()
+    return blake2b(packed, digest_size=DIGEST_BYTES).hexdigest()

@@ -52,7 +52,8 @@ class Segment:
     """A piece of a template: Jinja `source` under `role`, or the `messages` variable it expands.
 
     `source` is the text as the file has it; what is rendered is its canonical form, `code`, or
-    `constant` where no variable is used. `line` is where the segment stands in its file, from 1,
+    `constant` where no variable is used. `printed` has short texts that it made of texts lately:
+    most prompts begin as others did. `line` is where the segment stands in its file, from 1,
     and `source_map` where each character of the source does.
     """
 
@@ -66,6 +67,9 @@ class Segment:
     allow: frozenset[InvisibleKind] = frozenset()
     constant: str | None = None
     code: jinja2.Template | None = field(default=None, compare=False, repr=False)
+    printed: dict[tuple[str, ...], str] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
     source_map: SourceMap | None = field(default=None, compare=False, repr=False)
 
 

@@ -18,6 +18,7 @@ import tokenizers
 
 from prompts.encoding import encoded
 from prompts.token_splitting import Settled, Splitter
+from prompts.words import LONGEST, WordEncoder
 
 # About 50 MB; a prompt of 100,000 tokens takes 5 % of it.
 DEFAULT_CAPACITY_TOKENS = 2_000_000
@@ -26,7 +27,8 @@ _ENTRY_TOKENS = 64
 _CHARACTERS_PER_TOKEN = 8
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, for the reason that `record` has.
+@dataclass(slots=True)
 class EncodedSpan:
     """Ids of a span, and for each part the index of the first token that starts in or after it.
 
@@ -48,15 +50,17 @@ class _Node:
 
     The span up to here is what is settled of `base`, then `ids`, which start at the characters
     `starts` of the span. Of these, those before `settled.token` are final; `rest` is the text of
-    the others, from the span's character `settled.character` on.
+    the others, from the span's character `settled.character` on. Of a short text, what is settled
+    is found out when another part follows: `settled` is None until then, `rest` the whole text.
     """
 
     number: int
     base: "_Node | None"
     ids: list[int]
     starts: "array[int]"
-    settled: Settled
+    settled: Settled | None
     rest: str
+    start: int
     whole: EncodedSpan | None = None
 
 
@@ -68,6 +72,7 @@ class TokenCache:
     ) -> None:
         self._encoder = encoder
         self._splitter = Splitter(encoder)
+        self._words = WordEncoder(encoder)
         self._capacity = capacity_tokens
         self._held = 0
         self._numbers = count(1)
@@ -92,6 +97,19 @@ class TokenCache:
         if node.whole is None:
             node.whole = _whole(node, parts)
         return node.whole
+
+    def encode_anew(self, parts: Sequence[str]) -> EncodedSpan:
+        """The same for parts of which nothing is to be kept but the words: they end in a text that
+        was never seen, and nothing that follows it is encoded after it."""
+        text = "".join(parts)
+        if not self._words.knows or len(text) >= LONGEST:
+            return self.encode(parts)
+        ids, starts = self._words.encode(text)
+        seams, character = [], 0
+        for part in parts:
+            seams.append(bisect_left(starts, character) if character else 0)
+            character += len(part)
+        return EncodedSpan(ids, tuple(seams), starts, array("I", ids).tobytes())
 
     def _walk(self, parts: Sequence[str]) -> tuple[_Node | None, int]:
         """The node of as many parts as are known, and how many that is."""
@@ -120,16 +138,39 @@ class TokenCache:
 
     def _make(self, parent: _Node | None, parts: Sequence[str]) -> _Node:
         """The node of the last part; those of the parts before it end in `parent`."""
-        anchor = parent if parent is None or parent.settled.token else parent.base
+        anchor = parent if parent is None or self._settled(parent).token else parent.base
         if parent is None or anchor is None:
             return self._encoded(None, "".join(parts), 0)
-        node = self._encoded(anchor, parent.rest + parts[-1], anchor.settled.character)
-        first, witnesses = anchor.settled.token, anchor.settled.witnesses
+        settled = self._settled(anchor)
+        node = self._encoded(anchor, parent.rest + parts[-1], settled.character)
+        first, witnesses = settled.token, settled.witnesses
         if node.ids[:witnesses] == anchor.ids[first : first + witnesses]:
             return node
         return self._encoded(None, "".join(parts), 0)
 
+    def _settled(self, node: _Node) -> Settled:
+        """What of a node is final; threads may find out at once, and find the same."""
+        if node.settled is None:
+            text, start = node.rest, node.start
+            found = self._splitter.settled(text, encoded(self._encoder, text))
+            settled = Settled(found.token, start + found.character, found.witnesses)
+            with self._lock:
+                if node.settled is None:
+                    node.rest, node.settled = text[found.character :], settled
+        return node.settled
+
     def _encoded(self, base: _Node | None, text: str, start: int) -> _Node:
+        if self._words.knows and len(text) < LONGEST:
+            ids, starts = self._words.encode(text, start)
+            return _Node(
+                number=next(self._numbers),
+                base=base,
+                ids=ids,
+                starts=starts,
+                settled=None,
+                rest=text,
+                start=start,
+            )
         encoding = encoded(self._encoder, text)
         settled = self._splitter.settled(text, encoding)
         ids = encoding.ids
@@ -142,6 +183,7 @@ class TokenCache:
             starts=array("I", (start + first for first, _ in encoding.offsets)),
             settled=Settled(settled.token, start + settled.character, settled.witnesses),
             rest=text[settled.character :],
+            start=start,
         )
 
 
@@ -149,6 +191,7 @@ def _whole(node: _Node, parts: Sequence[str]) -> EncodedSpan:
     pieces = [(node.ids, node.starts)]
     base = node.base
     while base is not None:
+        assert base.settled is not None  # or nothing could follow it
         pieces.append((base.ids[: base.settled.token], base.starts[: base.settled.token]))
         base = base.base
     ids: list[int] = []

@@ -81,6 +81,11 @@ class ControlTokens:
         """Whether a control token is not marked special, so that a model may say it in passing."""
         return text in self.soft
 
+    def eats(self, text: str) -> bool:
+        """Whether a control token takes blanks beside it along."""
+        token = self._tokens.get(text)
+        return token is not None and (token.eats_before or token.eats_after)
+
     def id_of(self, text: str) -> int:
         """The id of a control token."""
         return self._tokens[text].id
@@ -99,10 +104,12 @@ class ControlTokens:
             else:
                 pattern = self._allowed(piece, messages)
                 split = pattern.split(piece.text) if pattern else (piece.text,)
-            builder.text(split[0])
+            if split[0]:
+                builder.text(split[0])
             for position in range(1, len(split), 2):
                 builder.control(split[position], self._tokens[split[position]])
-                builder.text(split[position + 1])
+                if split[position + 1]:
+                    builder.text(split[position + 1])
         return builder.finish()
 
     def _split_own(self, text: str) -> Sequence[str]:
@@ -145,7 +152,11 @@ class _Builder:
             if self._cut > self._position:
                 self._part(text[self._position - first : self._cut - first])
             self._cut = next(self._cuts, sys.maxsize)
-        if self._position < end:
+        if self._position == first < end:
+            self._parts.append(text)
+            self._starts.append(first)
+            self._position = end
+        elif self._position < end:
             self._part(text[self._position - first :])
 
     def _part(self, text: str) -> None:
@@ -160,7 +171,8 @@ class _Builder:
                 self._starts.pop()
             if self._parts:
                 self._parts[-1] = kept
-        self._close()
+        if self._parts:
+            self._close()
         self._spans.append(Span((text,), (self._position,), token.id))
         self._position += len(text)
         self._eating = token.eats_after

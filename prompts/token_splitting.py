@@ -112,7 +112,7 @@ def _splitting(encoder: tokenizers.Tokenizer) -> Splitting:
         return Splitting.NONE
     if model.continuing_subword_prefix or model.end_of_word_suffix:
         return Splitting.NONE
-    normalizers, pre_tokenizers = _parts(encoder.normalizer), _parts(encoder.pre_tokenizer)
+    normalizers, pre_tokenizers = described(encoder.normalizer), described(encoder.pre_tokenizer)
     if not all(_keeps_places(part) for part in normalizers):
         return Splitting.NONE
     if not all(_near_sighted(part) for part in pre_tokenizers):
@@ -126,7 +126,7 @@ def _splits_words(encoder: tokenizers.Tokenizer) -> bool:
     return bool(pre_tokenizer and len(pre_tokenizer.pre_tokenize_str(normalized)) > 1)
 
 
-def _parts(component: Any) -> list[dict[str, Any]]:
+def described(component: Any) -> list[dict[str, Any]]:
     """The description of a normalizer or pre-tokenizer, sequences taken apart."""
     if component is None:
         return []

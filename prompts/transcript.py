@@ -8,6 +8,7 @@ and names the break as inherent.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from prompts.chat_shapes import Piece
 from prompts.chat_template import pieces_from, text_of
@@ -111,6 +112,15 @@ class Transcript:
             _said=_said(pieces),
             _marks=_marks(encoded, 0, 0),
             _turns=(_Turn(len(messages), len(text), _said(pieces), len(encoded.token_ids), False),),
+        )
+
+    @property
+    def answers(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Answers whose own ids are in the last prompt: the number of each message, and the ids."""
+        return tuple(
+            (turn.messages - 1, self.token_ids[before.tokens : turn.tokens])
+            for before, turn in pairwise(self._turns)
+            if turn.answered
         )
 
     def answer(self, output_ids: Sequence[int], message: Message | None = None) -> "Transcript":

@@ -25,6 +25,7 @@ RetrievalError
 │   ├── EmbedderBusyError        (embedder, why)      it is given more than it can do
 │   └── EmbedderUnavailableError (embedder, why)      it can't be had; no text's fault
 └── StorageError                 (where, why)         disk or database; the cause is kept
+    ├── StorageAwayError         (where, why)         the database is away or locked
     └── IndexVanishedError       (where, why)         it was dropped under a search
 ```
 
@@ -34,6 +35,7 @@ Each error carries fields; its sentence says what was wrong and what to do.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 
 class RetrievalError(Exception):
@@ -327,6 +329,15 @@ class StorageError(RetrievalError):
             f"{self.where} refused the operation ({self.why}); nothing was changed. "
             "Check free space and permissions, then try again."
         )
+
+
+class StorageAwayError(StorageError):
+    """The database can't be reached now, or is locked. `why` is for the log: it names places."""
+
+    headers: Final = {"retry-after": "2"}
+
+    def __str__(self) -> str:
+        return f"{self.where} can't be reached now; nothing was changed. Try again in a moment."
 
 
 class IndexVanishedError(StorageError):

@@ -117,9 +117,11 @@ class Collections(HeldFileRecords):
         self.queue.stop()
         self._catalog.close()
 
-    def save_file(self, name: str, data: bytes, purpose: str, *, tenant: str) -> StoredFile:
+    def save_file(
+        self, name: str, data: bytes, purpose: str, *, tenant: str, may_be_larger: bool = False
+    ) -> StoredFile:
         """Stores a file durably; see `Files.save`."""
-        return self._files.save(name, data, purpose, tenant=tenant)
+        return self._files.save(name, data, purpose, tenant=tenant, may_be_larger=may_be_larger)
 
     def get_file(self, file_id: str, *, tenant: str) -> StoredFile:
         """A file's record; see `Files.get`."""

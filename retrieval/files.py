@@ -49,14 +49,19 @@ class Files:
         self._finish_deletions()
         self._discard_unheld()
 
-    def save(self, name: str, data: bytes, purpose: str, *, tenant: str) -> StoredFile:
+    def save(
+        self, name: str, data: bytes, purpose: str, *, tenant: str, may_be_larger: bool = False
+    ) -> StoredFile:
         """Stores a file; when this returns it is on disk. The same upload again changes nothing.
+
+        Args:
+            may_be_larger: than what is accepted of uploads.
 
         Raises:
             FileTooLargeError: larger than accepted.
             StorageError: disk or database refused; nothing was stored.
         """
-        if len(data) > self._max_file_bytes:
+        if len(data) > self._max_file_bytes and not may_be_larger:
             raise FileTooLargeError(name, len(data), self._max_file_bytes)
         file = StoredFile(
             id=content_id("file", (tenant, purpose, name, data)),

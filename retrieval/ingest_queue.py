@@ -128,6 +128,9 @@ class IngestQueue:
                 job = self._next()
             except StorageError as error:
                 self.problem = str(error)
+            else:
+                if not self._pauses:
+                    self.problem = None  # the database was away, and answers again
             if job is None:
                 self._changed.wait(self._idle_s())
                 return None

@@ -4,17 +4,23 @@ The real engine, its tiers and Redis are started once a run, with a tiny random 
 kept apart by their salts.
 """
 
+import functools
+import gc
 import json
 import os
 import signal
+import ssl
 import subprocess
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import hypothesis
 import pytest
+import structlog
 
 from app.stack.deploy_files import find_deploy_files
 from app.stack.environment import ensure_environment
@@ -32,6 +38,9 @@ TINY_POOL_TOKENS = 12_000
 # How long one example takes says more about the machine's load than about the code. In CI the
 # examples are always the same: what fails there is the change, not luck.
 hypothesis.settings.register_profile("foreword", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile(
+    "few", parent=hypothesis.settings.get_profile("foreword"), max_examples=40
+)
 hypothesis.settings.load_profile("foreword")
 
 
@@ -48,12 +57,55 @@ def pytest_configure() -> None:
             signal.signal(number, lambda *_: None)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests are made, and all of them stay: looking for garbage is a fifth of the work
+    meanwhile, and looking through them ever after is some of it, too.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def open_log() -> None:
+    """Loggers write to what is open: what an earlier test had them write to may be closed."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stdout))
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of the developer's own reaches a test."""
     for name in list(os.environ):
         if name.startswith("FOREWORD_") and not name.startswith("FOREWORD_TEST_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _roots_are_read_once() -> Iterator[None]:
+    """A client reads all certificate authorities when it is made, also one that speaks plain HTTP.
+
+    That costs more than most tests do, so clients that ask for nothing of their own share what was
+    read.
+    """
+
+    @functools.cache
+    def made(trust_env: bool, file: str | None, folder: str | None) -> ssl.SSLContext:
+        return httpx.create_ssl_context(trust_env=trust_env)
+
+    def shared(
+        verify: ssl.SSLContext | bool = True, cert: None = None, trust_env: bool = True
+    ) -> ssl.SSLContext:
+        if verify is not True or cert is not None:
+            return httpx.create_ssl_context(verify, cert, trust_env)
+        return made(trust_env, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", shared)
+        yield
 
 
 @pytest.fixture

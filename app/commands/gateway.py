@@ -1,6 +1,7 @@
 """How a command reaches the gateway: found through `stack.json` or `--url`, spoken to over HTTP."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any, TypeVar
 import click
 import httpx
 
+from app.gateway_file import announced_url
 from app.stack.paths import HomePaths, resolve
 from app.stack.stack_file import read_stack_file
+
+KEY_VARIABLE = "FOREWORD_API_KEY"
 
 _CONNECT_S = 5.0
 # Prefill of a long prompt on a plain CPU takes minutes; the engine's own limits are shorter.
@@ -66,7 +70,9 @@ def gateway(url: str | None, home: Path) -> Iterator[httpx.Client]:
     base = url or _running(home)
     timeout = httpx.Timeout(_READ_S, connect=_CONNECT_S)
     try:
-        with httpx.Client(base_url=base, timeout=timeout, trust_env=False) as client:
+        with httpx.Client(
+            base_url=base, headers=_authorization(), timeout=timeout, trust_env=False
+        ) as client:
             yield client
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise GatewayAnswerError(f"{base!r} is not an http:// address") from error
@@ -78,6 +84,30 @@ def gateway(url: str | None, home: Path) -> Iterator[httpx.Client]:
         raise NoGatewayError(problem) from error
 
 
+def running_gateway(url: str | None, home: Path) -> str | None:
+    """The base URL of the gateway that was named or that runs there; None: there is none.
+
+    A supervisor's file names its gateway, also one that is still starting; without one the file of
+    `foreword serve` does.
+    """
+    if url is not None:
+        return url
+    facts = read_stack_file(HomePaths(resolve(home)).stack_file)
+    return announced_url(home) if facts is None else _running(home)
+
+
+def _authorization() -> dict[str, str]:
+    """The key that the environment has; a gateway on loopback without keys needs none.
+
+    Raises:
+        GatewayAnswerError: it has characters that no key has, such as the dots of an example.
+    """
+    key = os.environ.get(KEY_VARIABLE)
+    if key and not (key.isascii() and key.isprintable()):
+        raise GatewayAnswerError(f"{KEY_VARIABLE} holds no key: a key is `fw-` and plain letters")
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
 def checked(response: httpx.Response) -> httpx.Response:
     """The response, if it is a success.
 
@@ -87,7 +117,10 @@ def checked(response: httpx.Response) -> httpx.Response:
     if response.is_success:
         return response
     response.read()
-    raise GatewayAnswerError(error_message(response.text, response.status_code))
+    message = error_message(response.text, response.status_code)
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        message += f" (this command takes it from {KEY_VARIABLE})"
+    raise GatewayAnswerError(message)
 
 
 def error_message(text: str, status: int) -> str:
@@ -106,7 +139,13 @@ def error_message(text: str, status: int) -> str:
 def _running(home: Path) -> str:
     facts = read_stack_file(HomePaths(resolve(home)).stack_file)
     if facts is None:
-        problem = f"nothing runs in {home}; start it with `foreword up`, or give --url"
+        served = announced_url(home)
+        if served is not None:
+            return served
+        problem = (
+            f"nothing runs in {home}; start it with `foreword up`, or name a gateway with --url "
+            "or FOREWORD_URL"
+        )
         raise NoGatewayError(problem)
     if facts.url is None or not facts.ready:
         problem = f"the stack in {home} is still starting; try again when `foreword up` says so"

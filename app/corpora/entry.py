@@ -55,6 +55,7 @@ class Entry:
         aside: what they will get once it is warm; `aside_since` is when the first such was made.
         held: whether the engine holds all of `serving`, as last seen.
         salt: what it was last warmed or seen resident under.
+        home: the replica that keeps it; None until there was one.
         kept: whether it has a place in the engine's memory.
         stands: the priority that its KV has in the engine; None where it has none of its own.
         unproven: the engine was away since its events last told of it.
@@ -74,6 +75,7 @@ class Entry:
     state: CorpusState = CorpusState.COLD
     held: bool = False
     salt: str | None = None
+    home: str | None = None
     kept: bool = False
     stands: int | None = None
     unproven: bool = False
@@ -152,6 +154,15 @@ class Entry:
         self.state, self.problem, self.held = CorpusState.STALE, problem, False
         self.proved_at = self.stands = None
         self.backoff = self.backoff.lost(at)
+
+    def move(self, home: str) -> None:
+        """Another replica keeps it from now on."""
+        if self.home is not None:
+            if self.state in (CorpusState.RESIDENT, CorpusState.WARMING):
+                self.state = CorpusState.STALE
+            self.problem = f"it moves to {home}, since {self.home} takes no requests"
+        self.home, self.held, self.unproven = home, False, False
+        self.resident_tokens = self.proved_at = self.stands = None
 
     def end_wait(self) -> None:
         """Nobody need wait any longer."""

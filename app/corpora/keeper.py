@@ -1,6 +1,7 @@
 """Keeps corpora resident: looks where their KV is, decides which have a place, and warms those."""
 
 import time
+from collections.abc import Iterable
 
 import anyio
 import sqlalchemy as sa
@@ -14,7 +15,8 @@ from app.corpora.shelf import Shelf
 from app.corpora.values import CorpusState
 from app.corpora.warmer import Warmer
 from app.engine import EngineInfo
-from app.replica import Replica, ReplicaView
+from app.replica import Replica
+from app.replica_view import ReplicaView
 from app.settings import CorporaSettings
 from prompts import PromptError
 from retrieval import RetrievalError
@@ -35,7 +37,7 @@ _NO_ROOM = (
 
 
 class Keeper:
-    """Watches and warms; one corpus is warmed at a time."""
+    """Watches and warms; on each replica one corpus is warmed at a time."""
 
     def __init__(
         self,
@@ -43,17 +45,15 @@ class Keeper:
         shelf: Shelf,
         warmer: Warmer,
         *,
-        replica: Replica,
         accounting: RequestAccounting,
     ) -> None:
         self._settings = settings
         self._shelf = shelf
         self._warmer = warmer
-        self._replica = replica
         self._accounting = accounting
-        self._met: EngineInfo | None = None
-        self._met_at = 0.0
-        self._at_work: Entry | None = None
+        # By replica: what it said when it was met last, and when that was.
+        self._met: dict[str, tuple[EngineInfo, float]] = {}
+        self._at_work: dict[str, Entry] = {}
         self._wake = anyio.Event()
 
     def wake(self) -> None:
@@ -70,40 +70,54 @@ class Keeper:
         """Look once, and begin what is to be done."""
         view = self._shelf.view()
         if view is None:
-            self._engine_away()
+            _engines_away(self._shelf)
             return
-        if view.info is not self._met:
-            self._engine_met(view.info)
+        homes = self._homes()
+        for name, (home, entries) in homes.items():
+            seen = home.seen
+            if seen is None:
+                _engines_away(entries)
+            elif name not in self._met or self._met[name][0] is not seen.info:
+                self._engine_met(name, seen.info, entries)
         for entry in self._shelf:
             await self._refresh(entry, view)
         for entry in self._shelf:
             self._place(entry, view)
-        self._choose(view)
+        for home, _ in self._homes().values():
+            if home.seen is not None:
+                self._keep(home, home.seen, view, tasks)
         self._let_go(view)
-        if self._at_work is None and (due := self._next(view)) is not None:
-            self._at_work = due
-            tasks.start_soon(self._work, due, view)
 
-    async def _work(self, entry: Entry, view: ReplicaView) -> None:
+    def _keep(self, home: Replica, seen: ReplicaView, view: ReplicaView, tasks: TaskGroup) -> None:
+        """Which of a replica's corpora have a place there, and which is warmed now."""
+        entries = [entry for entry in self._shelf if entry.home == home.name]
+        self._choose(entries, seen.info.pool_tokens)
+        if home.name not in self._at_work and (due := self._next(entries, view)) is not None:
+            self._at_work[home.name] = due
+            tasks.start_soon(self._work, due, view, home)
+
+    async def _work(self, entry: Entry, view: ReplicaView, home: Replica) -> None:
         try:
-            await self._warmer.warm(entry, view)
+            await self._warmer.warm(entry, view, home)
         finally:
-            self._at_work = None
+            del self._at_work[home.name]
             self.wake()
 
-    def _engine_away(self) -> None:
+    def _homes(self) -> dict[str, tuple[Replica, list[Entry]]]:
+        """By name: the replicas that keep any corpus, and which."""
+        homes: dict[str, tuple[Replica, list[Entry]]] = {}
         for entry in self._shelf:
-            if entry.state in (CorpusState.RESIDENT, CorpusState.WARMING):
-                entry.state, entry.held = CorpusState.STALE, False
-                entry.problem = "the engine is away"
-            entry.resident_tokens = None
+            home = self._shelf.home(entry)
+            if home is not None:
+                homes.setdefault(home.name, (home, []))[1].append(entry)
+        return homes
 
-    def _engine_met(self, info: EngineInfo) -> None:
+    def _engine_met(self, name: str, info: EngineInfo, entries: list[Entry]) -> None:
         """It was started anew, or is met for the first time: what it holds is to be found out."""
-        is_first = self._met is None
-        self._met, self._met_at = info, time.monotonic()
+        is_first = name not in self._met
+        self._met[name] = (info, time.monotonic())
         self._warmer.standing = self._warmer.standing.emptied()
-        for entry in self._shelf:
+        for entry in entries:
             entry.proved_at = None
             entry.unproven = not is_first
             if entry.held:
@@ -128,14 +142,17 @@ class Keeper:
 
     def place(self, entry: Entry) -> None:
         """Notice where a corpus' KV is now."""
-        view = self._shelf.view()
-        if view is not None and view.info is self._met:
+        view, home = self._shelf.view(), self._shelf.home(entry)
+        if view is None or home is None or home.seen is None:
+            return
+        met = self._met.get(home.name)
+        if met is not None and met[0] is home.seen.info:
             self._place(entry, view)
 
     def _place(self, entry: Entry, view: ReplicaView) -> None:
         """Where its KV is, by the engine's events, or by what was proved lately."""
         made = entry.serving
-        if made is None or not made.tokens:
+        if made is None or not made.tokens or entry.home not in self._met:
             return
         if made.content.restricted:
             entry.state, entry.held = CorpusState.COLD, False
@@ -147,7 +164,7 @@ class Keeper:
         if entry.state is CorpusState.TOO_LARGE:
             entry.state, entry.problem = CorpusState.COLD, None
         now, salt = time.monotonic(), self._warmer.salt(entry)
-        where = made.watch.look(self._accounting.index, salt=salt, replica=self._replica.name)
+        where = made.watch.look(self._accounting.index, salt=salt, replica=entry.home)
         entry.tiered_tokens = (
             min(where.tiered_tokens, made.tokens) if self._shelf.chunk_tokens(view) else None
         )
@@ -156,7 +173,9 @@ class Keeper:
             entry.salt = None
         if entry.proved_at is not None and now - entry.proved_at < _EVENTS_LAG_S:
             return
-        if entry.unproven and (where.cleared_at is None or where.cleared_at < self._met_at):
+        if entry.unproven and (
+            where.cleared_at is None or where.cleared_at < self._met[entry.home][1]
+        ):
             # Events of before it was away still count: only an answer can tell.
             entry.resident_tokens = None
             return
@@ -178,21 +197,22 @@ class Keeper:
             entry.state, entry.held = CorpusState.STALE, False
             entry.problem = "it is to be probed, since the engine sends no KV events"
 
-    def _choose(self, view: ReplicaView) -> None:
-        now, pool = time.monotonic(), view.info.pool_tokens
-        entries = [e for e in self._shelf if self._may_be_kept(e)]
+    def _choose(self, entries: list[Entry], pool: int | None) -> None:
+        """Which of the corpora of one replica have a place in its pool of so many tokens."""
+        now = time.monotonic()
+        able = [e for e in entries if self._may_be_kept(e)]
         kept = choose_kept(
-            [_candidate(entry, now) for entry in entries],
+            [_candidate(entry, now) for entry in able],
             budget_tokens=int(pool * self._settings.pool_share) if pool else _NO_LIMIT,
         )
-        for entry in self._shelf:
+        for entry in entries:
             keep = entry.collection.id in kept
             if entry.kept and not keep:
                 self._shelf.leave(entry)
             entry.kept = keep
             if not keep and entry.state in _AT_REST and not entry.asked:
                 entry.state = CorpusState.COLD
-                entry.problem = _NO_ROOM if entry in entries else None
+                entry.problem = _NO_ROOM if entry in able else None
 
     def _let_go(self, view: ReplicaView) -> None:
         """Lift the base when too much stands above it that nobody wants."""
@@ -213,10 +233,10 @@ class Keeper:
     def _is_unused(self, entry: Entry) -> bool:
         return time.monotonic() - entry.used_at > _UNUSED_S
 
-    def _next(self, view: ReplicaView) -> Entry | None:
+    def _next(self, entries: list[Entry], view: ReplicaView) -> Entry | None:
         """The first that is to be warmed now."""
         now = time.monotonic()
-        due = [entry for entry in self._shelf if self._is_due(entry, view, now)]
+        due = [entry for entry in entries if self._is_due(entry, view, now)]
         return min(due, key=lambda e: (not e.asked, -e.collection.priority), default=None)
 
     def _is_due(self, entry: Entry, view: ReplicaView, now: float) -> bool:
@@ -232,6 +252,14 @@ class Keeper:
             return False  # a request is computing it: that is its warming
         swaps = entry.aside is not None and self._is_wanted(entry)
         return asked or ((entry.kept or swaps) and entry.backoff.allows(now))
+
+
+def _engines_away(entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        if entry.state in (CorpusState.RESIDENT, CorpusState.WARMING):
+            entry.state, entry.held = CorpusState.STALE, False
+            entry.problem = "the engine is away"
+        entry.resident_tokens = None
 
 
 def _is_usable(made: Made) -> bool:

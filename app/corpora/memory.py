@@ -6,12 +6,12 @@ from functools import partial
 
 import anyio
 import sqlalchemy as sa
-import structlog
 
 from app.corpora.entry import Entry
 from app.corpora.shelf import Shelf
 from app.corpora.store import CorpusRecord, CorpusRecords
 from app.corpora.values import CorpusState
+from app.trouble import Trouble
 from retrieval import CollectionNotFoundError, Collections
 
 _WRITE_S = 30.0
@@ -29,7 +29,9 @@ class CorpusMemory:
         self._written_at = time.monotonic()
         self._remembered = False
         self._met_at = -math.inf
-        self._log = structlog.get_logger()
+        self._unread = Trouble("corpora_unreadable")
+        self._unmet = Trouble("collections_unreadable")
+        self._unwritten = Trouble("corpora_unwritable")
 
     async def remember(self) -> None:
         """After a restart: the corpora that were in use. What the engine has is looked up."""
@@ -40,8 +42,9 @@ class CorpusMemory:
             for record in records:
                 await self._recall(record)
         except sa.exc.SQLAlchemyError as error:
-            self._log.warning("corpora_unreadable", problem=type(error).__name__)
+            self._unread.failed(type(error).__name__)
             return
+        self._unread.worked()
         self._remembered = True
 
     async def meet_pinned(self) -> None:
@@ -56,7 +59,9 @@ class CorpusMemory:
                 if collection_id not in self._shelf.entries:
                     await self._found(collection_id, tenant)
         except sa.exc.SQLAlchemyError as error:
-            self._log.warning("collections_unreadable", problem=type(error).__name__)
+            self._unmet.failed(type(error).__name__)
+            return
+        self._unmet.worked()
 
     async def _recall(self, record: CorpusRecord) -> None:
         self._written[record.collection_id] = record
@@ -95,8 +100,9 @@ class CorpusMemory:
                 await anyio.to_thread.run_sync(self._records.forget, name)
                 del self._written[name]
         except sa.exc.SQLAlchemyError as error:
-            self._log.warning("corpora_unwritable", problem=type(error).__name__)
+            self._unwritten.failed(type(error).__name__)
             return
+        self._unwritten.worked()
         self._written |= {record.collection_id: record for record in changed}
         self._written_at = now
 

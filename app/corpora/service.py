@@ -19,7 +19,8 @@ from app.corpora.standing import keeps_by_priority, knows_priorities
 from app.corpora.values import CorpusPrefix, CorpusState, CorpusStatus
 from app.corpora.warmer import Warmer, WarmTotals
 from app.errors import CorpusRestrictedError, CorpusTooLargeError
-from app.replica import Replica, ReplicaView
+from app.fleet.fleet import Fleet
+from app.replica_view import ReplicaView
 from app.salts import Salts
 from app.settings import CorporaSettings
 from prompts import TemplateLibrary
@@ -35,26 +36,22 @@ class Corpora:
         *,
         collections: Collections,
         templates: TemplateLibrary,
-        replica: Replica,
+        fleet: Fleet,
         accounting: RequestAccounting,
         salts: Salts,
         database: sa.Engine,
     ) -> None:
         self._settings = settings
-        self._replica = replica
+        self._fleet = fleet
         self._shelf = Shelf(
             settings,
             collections=collections,
             templates=templates,
-            replica=replica,
+            fleet=fleet,
             accounting=accounting,
         )
-        self._warmer = Warmer(
-            settings, self._shelf, replica=replica, accounting=accounting, salts=salts
-        )
-        self._keeper = Keeper(
-            settings, self._shelf, self._warmer, replica=replica, accounting=accounting
-        )
+        self._warmer = Warmer(settings, self._shelf, accounting=accounting, salts=salts)
+        self._keeper = Keeper(settings, self._shelf, self._warmer, accounting=accounting)
         self._memory = CorpusMemory(self._shelf, collections, database)
         self._log = structlog.get_logger()
 
@@ -73,7 +70,7 @@ class Corpora:
             CollectionNotFoundError: it was deleted meanwhile.
             PromptError: a document can't be rendered.
         """
-        view = self._replica.view()
+        view = self._fleet.view()
         entry = self._shelf.find(collection)
         made = await self._shelf.current(entry, collection, view)
         self._check(made, collection, view)
@@ -93,14 +90,12 @@ class Corpora:
 
     def begun(self, collection_id: str | None) -> None:
         """A request was sent to the engine, shown the corpus of this collection or of none."""
-        self._warmer.running += 1
         entry = self._shelf.entries.get(collection_id or "")
         if entry is not None:
             entry.running += 1
 
     def ended(self, collection_id: str | None) -> None:
         """It has ended, however it did."""
-        self._warmer.running -= 1
         entry = self._shelf.entries.get(collection_id or "")
         if entry is not None and entry.running:
             entry.running -= 1
@@ -115,6 +110,11 @@ class Corpora:
             return None
         self._keeper.place(entry)
         return self._status(entry)
+
+    def home(self, collection_id: str) -> str | None:
+        """The replica that keeps a corpus; None of a collection never met."""
+        entry = self._shelf.entries.get(collection_id)
+        return entry.home if entry is not None else None
 
     def statuses(self) -> list[CorpusStatus]:
         """Those of all corpora that were met."""
@@ -139,7 +139,7 @@ class Corpora:
             CorpusTooLargeError, CorpusRestrictedError, EngineNotReadyError, PromptError,
             CollectionNotFoundError: it can't be.
         """
-        view = self._replica.view()
+        view = self._fleet.view()
         entry = self._shelf.find(collection)
         made = await self._shelf.current(entry, collection, view)
         self._check(made, collection, view)

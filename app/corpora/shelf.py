@@ -16,7 +16,9 @@ from app.corpora.rendering import build_prefix
 from app.corpora.residency import PrefixWatch
 from app.corpora.values import CorpusState
 from app.errors import EngineNotReadyError
-from app.replica import Replica, ReplicaView
+from app.fleet.fleet import Fleet
+from app.replica import Replica
+from app.replica_view import ReplicaView
 from app.settings import CorporaSettings
 from prompts import PromptTokenizer, Template, TemplateLibrary
 from retrieval import Collection, CollectionNotFoundError, Collections, CollectionStatus
@@ -37,7 +39,7 @@ class Shelf:
         *,
         collections: Collections,
         templates: TemplateLibrary,
-        replica: Replica,
+        fleet: Fleet,
         accounting: RequestAccounting,
     ) -> None:
         self.entries: dict[str, Entry] = {}
@@ -45,14 +47,23 @@ class Shelf:
         self._settings = settings
         self._collections = collections
         self._templates = templates
-        self._replica = replica
+        self._fleet = fleet
         self._accounting = accounting
 
     def view(self) -> ReplicaView | None:
-        """The engine, if there is one."""
+        """What the engines have in common, if there are any."""
         with suppress(EngineNotReadyError):
-            return self._replica.view()
+            return self._fleet.view()
         return None
+
+    def home(self, entry: Entry) -> Replica | None:
+        """The replica that keeps a corpus; another one than before is noted in the entry."""
+        home = self._fleet.home(entry.collection.id.encode(), entry.home)
+        if home is not None and home.name != entry.home:
+            if entry.stands is not None:
+                self.leave(entry)
+            entry.move(home.name)
+        return home
 
     def find(self, collection: Collection) -> Entry:
         """The entry of a collection that is used now, made if it is new."""

@@ -12,7 +12,8 @@ from app.corpora.shelf import Shelf
 from app.corpora.standing import Standing, first_standing, knows_priorities
 from app.corpora.warming import Warmed, Warming
 from app.errors import EngineError
-from app.replica import Replica, ReplicaView
+from app.replica import Replica
+from app.replica_view import ReplicaView
 from app.salts import Salts
 from app.settings import CorporaSettings
 
@@ -37,23 +38,20 @@ class WarmTotals:
 
 
 class Warmer:
-    """Warms corpora, and counts what that took; `running` are users' requests under way."""
+    """Warms corpora, each at its home, and counts what that took."""
 
     def __init__(
         self,
         settings: CorporaSettings,
         shelf: Shelf,
         *,
-        replica: Replica,
         accounting: RequestAccounting,
         salts: Salts,
     ) -> None:
         self.totals = WarmTotals()
-        self.running = 0
         self.standing: Standing = first_standing()
         self._settings = settings
         self._shelf = shelf
-        self._replica = replica
         self._accounting = accounting
         self._salts = salts
         self._log = structlog.get_logger()
@@ -68,7 +66,7 @@ class Warmer:
             return None
         return self.standing.of_corpus(entry.collection.priority)
 
-    async def warm(self, entry: Entry, view: ReplicaView) -> None:
+    async def warm(self, entry: Entry, view: ReplicaView, home: Replica) -> None:
         """Warm the newest that was made of a collection, and serve it once it is resident."""
         made, salt = entry.latest, self.salt(entry)
         if made is None:
@@ -76,23 +74,24 @@ class Warmer:
         chunk = self._shelf.chunk_tokens(view)
 
         def wanted() -> bool:
-            mine = self._shelf.entries.get(entry.collection.id) is entry
+            here = entry.home == home.name
+            mine = self._shelf.entries.get(entry.collection.id) is entry and here
             return mine and _is_latest(entry, made) and self.salt(entry) == salt
 
         def learned(tokens: int) -> None:
             if wanted():  # nothing is learned of a salt whose KV was deleted meanwhile
-                index, replica = self._accounting.index, self._replica.name
-                made.watch.warmed(index, tokens, salt=salt, replica=replica, chunk=chunk)
+                index = self._accounting.index
+                made.watch.warmed(index, tokens, salt=salt, replica=home.name, chunk=chunk)
 
         entry.warming = Warming(
-            client=self._replica.client,
+            client=home.client,
             ids=unpacked_ids(made.prefix.token_ids),
             salt=salt,
             step_tokens=self._settings.step_tokens,
             multiple=made.setup.multiple,
             priority=self.priority(entry, view),
             wanted=wanted,
-            busy=lambda: self.running > 0,
+            busy=lambda: home.meter.in_flight > 0,
             learned=learned,
         )
         try:
@@ -128,6 +127,7 @@ class Warmer:
         self._log.info(
             "corpus_warmed",
             collection=entry.collection.id,
+            replica=entry.home,
             tokens=warmed.tokens,
             computed=warmed.computed_tokens,
             loaded=warmed.loaded_tokens,

@@ -14,12 +14,12 @@ import structlog
 
 from app.corpora import Corpora, CorpusStatus
 from app.errors import GatewayError
+from app.fleet.fleet import Fleet
 from app.modes.choosing import Deployment
 from app.modes.core import Core, CoreDocument, choose_core
 from app.modes.costs import PrefixFacts
 from app.modes.learning import CollectionLearning, EngineLearning
 from app.modes.loads import TierCosts
-from app.replica import Replica
 from app.tier_policy import RAM, TierPolicy
 from cache.break_even import BreakEven
 from cache.load_cost import LoadCost
@@ -64,14 +64,14 @@ class ModeFacts:
         self,
         collections: Collections,
         corpora: Corpora,
-        replica: Replica,
+        fleet: Fleet,
         tiers: TierPolicy | None,
         *,
         limits: CoreLimits | None = None,
     ) -> None:
         self._collections = collections
         self._corpora = corpora
-        self._replica = replica
+        self._fleet = fleet
         self._tiers = tiers
         self._limits = limits or CoreLimits()
         self._counted: dict[str, _Counted] = {}
@@ -92,7 +92,7 @@ class ModeFacts:
         Raises:
             EngineNotReadyError: there is no engine.
         """
-        info = self._replica.view().info
+        info = self._fleet.view().info
         status = self._corpora.status(collection.id)
         counted = self._counted.get(collection.id)
         fits = status is not None and status.revision == collection.revision
@@ -228,7 +228,7 @@ class ModeFacts:
         )
 
     def _budget(self) -> int:
-        info = self._replica.view().info
+        info = self._fleet.view().info
         most = min(info.context_tokens, info.pool_tokens or info.context_tokens)
         return int(most * self._limits.share)
 

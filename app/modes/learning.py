@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from heapq import nlargest
 from operator import itemgetter
 
+import msgspec
+
 from app.modes.costs import RagFacts, Traffic
 from app.modes.loads import LoadLearner, TierCosts
 from app.modes.prices import DECIDABLE
@@ -23,8 +25,7 @@ MOST_DOCUMENTS = 512
 _FINDS_MEMORY = 200.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(msgspec.Struct, kw_only=True, frozen=True):
     """One request that has ended, as far as costs depend on it. What isn't known is None.
 
     Attributes:
@@ -38,7 +39,7 @@ class Answered:
         evicted_tokens: computed again because the pool had evicted them (the verdict `evicted`).
         found_tokens: of the passages found for this turn, as they stand in the prompt.
         found: document id → tokens of its passages among them.
-        scaffold_tokens: leading tokens that all prompts of the template share.
+        scaffold_tokens: leading tokens that all prompts of the template share; of retrieval only.
         ttft_s: from its arrival; None where the answer wasn't streamed.
         retrieval_s: of that, the search; None where there was none.
         others: requests that ran beside it when it was sent; None if it never was.
@@ -55,7 +56,7 @@ class Answered:
     below_tokens: int | None = None
     evicted_tokens: int = 0
     found_tokens: int | None = None
-    found: Mapping[str, int] = field(default_factory=dict)
+    found: Mapping[str, int] = msgspec.field(default_factory=dict)
     scaffold_tokens: int = 0
     ttft_s: float | None = None
     retrieval_s: float | None = None
@@ -85,9 +86,10 @@ class EngineLearning:
 
     def learn(self, answered: Answered, at: float, *, tiers: TierCosts | None = None) -> None:
         """A request has ended; `tiers` are the measured costs of loads."""
-        computed, cached = answered.uncached_tokens, answered.cached_tokens
-        if computed is None or cached is None:
+        prompt, cached = answered.prompt_tokens, answered.cached_tokens
+        if prompt is None or cached is None:
             return
+        computed = max(0, prompt - cached)
         self.inserted.count(at, computed)
         self.lost.count(at, answered.evicted_tokens)
         self.into_ram_tokens += computed + (answered.below_tokens or 0)

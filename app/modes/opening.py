@@ -3,14 +3,13 @@
 import sqlalchemy as sa
 
 from app.corpora import Corpora
-from app.engine_speed import EngineSpeed
+from app.fleet.fleet import Fleet
 from app.modes.facts import CoreLimits, ModeFacts
 from app.modes.gate import GateRules
 from app.modes.policy import ModePolicy, PolicyRules
 from app.modes.store import ModeStore
 from app.modes.switch import SwitchRules
 from app.modes.warming import WarmingAside
-from app.replica import Replica
 from app.schemas import Mode
 from app.settings import ModesSettings
 from app.tier_policy import TierPolicy
@@ -23,16 +22,15 @@ def open_modes(
     *,
     collections: Collections,
     corpora: Corpora,
-    replica: Replica,
-    speed: EngineSpeed,
+    fleet: Fleet,
     tiers: TierPolicy | None,
 ) -> ModePolicy:
     """The policy, with what was learned before the last restart; reads the database."""
     limits = CoreLimits(share=settings.core_share, least_unchanged_s=settings.core_unchanged_s)
-    facts = ModeFacts(collections, corpora, replica, tiers, limits=limits)
+    facts = ModeFacts(collections, corpora, fleet, tiers, limits=limits)
     warming = WarmingAside(corpora, longest_wait_s=settings.longest_wait_s)
     store = ModeStore(database)
-    return ModePolicy(facts, warming, replica, speed, store, rules=policy_rules(settings))
+    return ModePolicy(facts, warming, fleet, store, rules=policy_rules(settings))
 
 
 def policy_rules(settings: ModesSettings) -> PolicyRules:

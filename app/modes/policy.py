@@ -8,8 +8,8 @@ from functools import partial
 import anyio
 import structlog
 
-from app.engine_speed import EngineSpeed
 from app.errors import EngineNotReadyError, InvalidRequestError
+from app.fleet.fleet import Fleet
 from app.modes.choosing import Question, choose, priced, ruled
 from app.modes.facts import ModeFacts
 from app.modes.gate import GateRules, GateVerdict, QualityScores, judge_switch
@@ -25,7 +25,6 @@ from app.modes.prices import Decision, ModeCost
 from app.modes.store import ModeStore, StoredScores
 from app.modes.switch import SwitchRules
 from app.modes.warming import WarmingAside
-from app.replica import Replica
 from app.schemas import Mode
 from retrieval import Collection
 
@@ -54,8 +53,7 @@ class ModePolicy:
         self,
         facts: ModeFacts,
         warming: WarmingAside,
-        replica: Replica,
-        speed: EngineSpeed,
+        fleet: Fleet,
         store: ModeStore,
         *,
         rules: PolicyRules | None = None,
@@ -65,8 +63,7 @@ class ModePolicy:
         self.rules = rules or PolicyRules()
         self.engine = EngineLearning()
         self._warming = warming
-        self._replica = replica
-        self._speed = speed
+        self._fleet = fleet
         self._store = store
         self._clock = clock
         self._scores: dict[str, StoredScores] = store.scores()
@@ -137,7 +134,9 @@ class ModePolicy:
         if answered.others is not None:
             self._running -= 1
         at = self._clock()
-        self.engine.learn(answered, at, tiers=self.facts.tier_costs(self.engine))
+        # Only loads are measured by them.
+        tiers = self.facts.tier_costs(self.engine) if answered.loaded_tokens else None
+        self.engine.learn(answered, at, tiers=tiers)
         learning = self._learned.get(answered.collection_id or "")
         if learning is not None and answered.collection_id is not None:
             learning.learn(answered, at)
@@ -172,7 +171,7 @@ class ModePolicy:
     def gate(self, collection: Collection) -> Callable[[Mode, Mode], GateVerdict]:
         """(there, here) → whether quality lets the collection go there."""
         stored = self._scores.get(collection.id)
-        model = self._replica.view().info.served_name
+        model = self._fleet.view().info.served_name
 
         about = (stored, collection.revision, model)
         known = self._verdicts.get(collection.id)
@@ -317,12 +316,13 @@ class ModePolicy:
 
     def _look_at_engine(self) -> None:
         """Take the engine's measured speed; forget what was learned of another engine."""
-        info = self._replica.view().info
+        info = self._fleet.view().info
         if self._model is not None and info.model_path != self._model:
             self.engine.new_engine()
         self._model = info.model_path
-        if self._speed.speed is not None:
-            self.engine.ttft.expect_speed(self._speed.speed.tokens_per_s)
+        speed = self._fleet.speed
+        if speed is not None:
+            self.engine.ttft.expect_speed(speed.tokens_per_s)
 
     async def _have_counted(self, collection: Collection, question: Question) -> None:
         """Have the collection counted; wait a little where the decision hangs on it."""

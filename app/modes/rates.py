@@ -25,9 +25,10 @@ class DecayedRate:
         """So many events happened at a time, which is never before the last one."""
         if self.begun_at is None:
             self.begun_at = self.at = at
-        at = max(at, self.at)
-        self.weight = self.weight * self._left(at - self.at) + events
-        self.at = at
+        if at > self.at:
+            self.weight *= math.exp2((self.at - at) / self.half_life_s)  # as `_left`
+            self.at = at
+        self.weight += events
 
     def per_s(self, at: float) -> float:
         """The rate; 0 before the first event.

@@ -86,6 +86,18 @@ class TextConfig(_Body):
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
+class ConversationReference(_Body):
+    """A stored conversation."""
+
+    id: str
+
+
+class ResponsesOptions(ForewordOptions):
+    """The `foreword` object: that of chat completions, and the agent that is to answer."""
+
+    agent: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+
+
 class ResponsesRequest(BaseModel):
     """The body of `POST /v1/responses`; what is not named here is in `extras`."""
 
@@ -94,6 +106,8 @@ class ResponsesRequest(BaseModel):
     model: str
     input: str | list[dict[str, Any]] = []
     instructions: str | None = None
+    conversation: str | ConversationReference | None = None
+    previous_response_id: str | None = None
     prompt: PromptReference | None = None
     tools: list[Tool] = []
     tool_choice: str | dict[str, Any] | None = None
@@ -105,11 +119,12 @@ class ResponsesRequest(BaseModel):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     metadata: Metadata | None = None
     store: bool | None = None
+    background: bool | None = None
     stream: bool | None = None
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
-    foreword: ForewordOptions | None = None
+    foreword: ResponsesOptions | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -122,6 +137,18 @@ class ResponsesRequest(BaseModel):
     def extras(self) -> dict[str, Any]:
         """The fields beyond those named above."""
         return self.model_extra or {}
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The stored conversation that this is a turn of."""
+        named = self.conversation
+        return named.id if isinstance(named, ConversationReference) else named
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the response can be fetched and gone on from; as in OpenAI's API, it can unless
+        the client says otherwise."""
+        return self.store is not False
 
     @property
     def file_search(self) -> FileSearchTool | None:

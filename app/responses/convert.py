@@ -1,5 +1,6 @@
 """A Responses request as the chat completion that answers it."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.errors import InvalidRequestError
@@ -10,19 +11,25 @@ from app.schemas import FORWARDED_FIELDS, ChatCompletionRequest, ForewordOptions
 _CHOICES = ("auto", "none", "required")
 
 
-def chat_request(request: ResponsesRequest, allowed: frozenset[str]) -> ChatCompletionRequest:
+def chat_request(
+    request: ResponsesRequest,
+    allowed: frozenset[str],
+    messages: Sequence[Mapping[str, Any]] | None = None,
+) -> ChatCompletionRequest:
     """The same question in chat completions' words.
 
-    `allowed` are fields that the operator lets through to the engine.
+    `allowed` are fields that the operator lets through to the engine; `messages` are those of the
+    input, with what was said before where that is stored.
 
     Raises:
         InvalidRequestError: there is nothing to answer, or an item can't be taken.
     """
-    messages = messages_of(request.input)
-    if not messages:
+    if messages is None:
+        messages = messages_of(request.input)
+    if not messages or (messages[-1]["role"] == "assistant" and not request.input):
         raise InvalidRequestError("there is nothing to answer: give an input", param="input")
     if request.instructions:
-        messages.insert(0, {"role": "system", "content": request.instructions})
+        messages = [{"role": "system", "content": request.instructions}, *messages]
     body: dict[str, Any] = {
         "model": request.model,
         "messages": messages,
@@ -123,7 +130,24 @@ def _choice(request: ResponsesRequest) -> str | dict[str, Any] | None:
             return word
         case {"type": "function", "name": str() as name}:
             return {"type": "function", "function": {"name": name}}
+        case {"type": "allowed_tools", "mode": mode, "tools": list() as tools}:
+            return {"type": "allowed_tools", "allowed_tools": _allowed(mode, tools)}
     raise InvalidRequestError(
-        "tool_choice: give auto, none, required, or the function or file_search to use",
+        "tool_choice: give auto, none, required, the function or file_search to use, or "
+        "allowed_tools with mode and tools",
         param="tool_choice",
     )
+
+
+def _allowed(mode: Any, tools: list[Any]) -> dict[str, Any]:
+    """The functions that may be called, in chat completions' words."""
+    named = []
+    for tool in tools:
+        match tool:
+            case {"type": "function", "name": str() as name}:
+                named.append({"type": "function", "function": {"name": name}})
+            case _:
+                raise InvalidRequestError(
+                    "tool_choice.tools: name functions, as in tools", param="tool_choice"
+                )
+    return {"mode": mode, "tools": named}

@@ -1,6 +1,6 @@
 """A Responses request's `input` as the messages of a chat completion."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.errors import InvalidRequestError
@@ -31,6 +31,28 @@ def messages_of(given: str | Sequence[Item]) -> list[dict[str, Any]]:
     return reader.messages
 
 
+def messages_after(
+    said: Iterable[tuple[Item, bytes | None]], given: str | Sequence[Item]
+) -> tuple[list[dict[str, Any]], list[bytes | None]]:
+    """The messages of what was said before and of what is given now; with them, for each answer
+    among them, its token ids as they are stored: they come with an answer's last item.
+
+    Raises:
+        InvalidRequestError: an item isn't one that can be answered; names it.
+    """
+    reader, spelled = _Reader(), dict[int, bytes]()
+    for place, (item, output_ids) in enumerate(said):
+        reader.take(item, f"conversation.{place}")
+        if output_ids is not None and reader.messages:
+            spelled[len(reader.messages) - 1] = output_ids
+    if isinstance(given, str):
+        given = [{"role": "user", "content": given}] if given else []
+    for place, item in enumerate(given):
+        reader.take(item, f"input.{place}")
+    answers = [at for at, each in enumerate(reader.messages) if each["role"] == "assistant"]
+    return reader.messages, [spelled.get(at) for at in answers]
+
+
 class _Reader:
     """Items one after the other; the model's reasoning waits for the message that it led to."""
 
@@ -53,7 +75,7 @@ class _Reader:
                 self._message(item, param)
             case {"type": "item_reference"}:
                 raise InvalidRequestError(
-                    f"{param}: responses aren't stored yet; send the item itself", param=param
+                    f"{param}: references aren't followed; send the item itself", param=param
                 )
             case _:
                 kind = item.get("type")

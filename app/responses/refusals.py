@@ -13,17 +13,13 @@ _IGNORED = frozenset({
 })  # fmt: skip
 # What chat completions take beside the fields that have another name here.
 _SAMPLING = FORWARDED_FIELDS - {"response_format", "logprobs", "n", "top_logprobs"}
-_NOT_STORED = "responses aren't stored yet; send the whole conversation as input"
 _REFUSED: Mapping[str, str] = {
-    "background": "responses aren't stored yet, so there would be nothing to fetch later; use "
-    "stream to see the answer come",
-    "conversation": _NOT_STORED,
-    "previous_response_id": _NOT_STORED,
-    "context_management": "the gateway never rewrites a conversation; shorten the input",
+    "context_management": "the gateway never rewrites an input; make a conversation, and say in "
+    "its foreword.compaction when that is compacted",
     "reasoning": "the model reasons as its chat template has it",
     "top_logprobs": "log probabilities are told by /v1/chat/completions only",
 }
-_INCLUDES = ("file_search_call.results",)
+INCLUDES = ("file_search_call.results",)
 
 
 def check_request(request: ResponsesRequest, allowed: Collection[str] = ()) -> None:
@@ -35,9 +31,15 @@ def check_request(request: ResponsesRequest, allowed: Collection[str] = ()) -> N
     for field, value in request.extras.items():
         _check_extra(field, value, allowed)
     for name in request.include or ():
-        if name not in _INCLUDES:
-            problem = f"include: {name!r} is not served; there is {_INCLUDES[0]}"
+        if name not in INCLUDES:
+            problem = f"include: {name!r} is not served; there is {INCLUDES[0]}"
             raise InvalidRequestError(problem, param="include")
+    if request.conversation_id is not None and request.previous_response_id is not None:
+        problem = "conversation and previous_response_id exclude each other; give one of them"
+        raise InvalidRequestError(problem, param="previous_response_id")
+    if request.background and request.store is False:
+        problem = "a response of the background is stored until it is fetched; leave store out"
+        raise InvalidRequestError(problem, param="store")
     if request.text.verbosity not in (None, "medium"):
         problem = "the model can't be told a verbosity; say it in the instructions"
         raise InvalidRequestError(problem, param="text.verbosity")
@@ -60,7 +62,6 @@ def _check_extra(field: str, value: Any, allowed: Collection[str]) -> None:
 
 # Values by which a field asks for nothing.
 _HARMLESS: Mapping[str, Callable[[Any], bool]] = {
-    "background": lambda value: value is False,
     "context_management": lambda value: not value,
     "reasoning": lambda value: isinstance(value, dict) and not any(value.values()),
     "stream_options": lambda value: not value or value == {"include_obfuscation": False},

@@ -1,16 +1,18 @@
 """Answers, whole or streamed, that end with their client."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 
-import anyio
 import orjson
 from fastapi.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from app.accounts import Account, JSONObject
 from app.errors import EngineError
-from app.pipeline import complete, open_stream, relay
+from app.hot.chunks import writer_of
+from app.hot.departure import ended_by_departure
+from app.pipeline import complete, finish, keep, open_stream, relay
 from app.problems import error_body, problem_of
 from app.schemas import ChatCompletionRequest
 from app.services import Services
@@ -45,37 +47,55 @@ class Answer(Response):
         """ASGI."""
         self._services.metrics.in_flight.inc()
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+            with ended_by_departure(scope, receive) as departure:
+                self._account.departure = departure
                 await self._answer(scope, receive, send)
-                tasks.cancel_scope.cancel()
         finally:
             self._services.metrics.in_flight.dec()
+            if (shadow := self._services.shadow) is not None:
+                shadow.offer(self._account, self._request, scope)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {"x-request-id": self._account.request_id}
         try:
             if self._request.stream:
-                await self._stream(send)
+                await self._stream(scope, send)
                 return
             answer = await complete(self._services, self._account)
         except EngineError as error:
             status = problem_of(error).status
             await JSONResponse(error_body(error), status, headers)(scope, receive, send)
             return
-        content = orjson.dumps(self._whole(answer))
-        response = Response(content, headers=headers, media_type="application/json")
-        await response(scope, receive, send)
+        whole = self._whole(answer)
+        await keep(self._account)
+        content = orjson.dumps(whole)
+        await send(_whole_start(self._account.request_id, len(content)))
+        await send({"type": "http.response.body", "body": content, "more_body": False})
 
-    async def _stream(self, send: Send) -> None:
+    async def _stream(self, scope: Scope, send: Send) -> None:
         response = await open_stream(self._services, self._account)
-        await send(_stream_start(self._account.request_id))
-        chunks = relay(self._services, self._request, self._account, response, self._form)
+        try:
+            await send(_stream_start(self._account.request_id))
+        except asyncio.CancelledError:  # the client is gone before anything was relayed
+            response.close()
+            await finish(self._services, self._account)
+            raise
+        chunks = relay(
+            self._services, self._request, self._account, response, self._form, writer_of(scope)
+        )
         async with aclosing(chunks):
             async for chunk in chunks:
-                if chunk:
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _whole_start(request_id: str, length: int) -> Message:
+    headers = [
+        (b"x-request-id", request_id.encode()),
+        (b"content-length", b"%d" % length),
+        (b"content-type", b"application/json"),
+    ]
+    return {"type": "http.response.start", "status": 200, "headers": headers}
 
 
 def _stream_start(request_id: str) -> Message:
@@ -86,9 +106,3 @@ def _stream_start(request_id: str) -> Message:
         (b"x-request-id", request_id.encode()),
     ]
     return {"type": "http.response.start", "status": 200, "headers": headers}
-
-
-async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()

@@ -1,13 +1,14 @@
 """Request bodies: bytes to typed values, with OpenAI's errors."""
 
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
-import orjson
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from app.errors import InvalidRequestError
+from app.json_guard import loads
+from app.services import services_of
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -16,14 +17,10 @@ async def parse_body(request: Request, kind: type[Body]) -> Body:
     """The JSON body as `kind`.
 
     Raises:
-        InvalidRequestError: not JSON, or not of that shape; names the field.
+        InvalidRequestError: not JSON, too deep, or not of that shape; names the field.
     """
     raw = await request.body()
-    try:
-        given = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequestError(f"the body is not JSON: {error}") from error
-    return checked_body(given, kind)
+    return checked_body(loads(raw, services_of(request).settings.wire), kind)
 
 
 def checked_body(given: object, kind: type[Body]) -> Body:
@@ -38,13 +35,34 @@ def checked_body(given: object, kind: type[Body]) -> Body:
         raise _invalid(error, given) from error
 
 
+def invalid(first: Mapping[str, Any]) -> InvalidRequestError:
+    """A complaint of pydantic's about a body, query or path, as one sentence."""
+    loc = [part for part in first["loc"] if part not in ("body", "query", "path")]
+    if first["type"] == "json_invalid":
+        return InvalidRequestError(f"the body is not JSON: {first['ctx']['error']}")
+    return _sentence(first, ".".join(map(str, loc)) or None)
+
+
 def _invalid(error: ValidationError, given: object) -> InvalidRequestError:
     """The first complaint as one sentence."""
     first = error.errors(include_url=False)[0]
     is_missing = first["type"] == "missing"
     param = ".".join(str(part) for part in _place(first["loc"], given, is_missing)) or None
+    return _sentence(first, param)
+
+
+def _sentence(first: Mapping[str, Any], param: str | None) -> InvalidRequestError:
+    if param is None and first["type"] in ("missing", "model_type", "model_attributes_type"):
+        return InvalidRequestError("the body must be a JSON object; send it as application/json")
+    match first["type"]:
+        case "extra_forbidden":
+            problem = "there is no such field here"
+        case "missing":
+            problem = "is missing"
+        case _:
+            problem = first["msg"].removeprefix("Value error, ")
     place = f"{param}: " if param else ""
-    return InvalidRequestError(f"{place}{first['msg']}", param=param)
+    return InvalidRequestError(f"{place}{problem}", param=param)
 
 
 def _place(loc: tuple[int | str, ...], given: object, is_missing: bool) -> Iterator[int | str]:

@@ -1,17 +1,16 @@
-"""`POST /v1/chat/completions` and `GET /v1/models`."""
-
-from typing import Any
+"""`POST /v1/chat/completions`."""
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from app.errors import ModelNotFoundError
+from app.admission.admitting import admit
+from app.callers import tenant_of
 from app.pipeline import begin, open_account
-from app.prepare import ALIAS, public_model
+from app.response_cache.serving import kept_or_new
 from app.routes.answering import Answer
 from app.routes.bodies import parse_body
 from app.schemas import ChatCompletionRequest
-from app.services import LOCAL_TENANT, Services, services_of
+from app.services import services_of
 from app.stream_forms import ChatForm
 
 router = APIRouter()
@@ -21,43 +20,21 @@ router = APIRouter()
 async def chat_completions(request: Request) -> Response:
     """OpenAI's chat completions, with Foreword's fields under `foreword`."""
     services = services_of(request)
-    account = open_account(services, tenant=LOCAL_TENANT)
+    account = open_account(services, tenant=tenant_of(request))
     request.state.request_id = account.request_id
     body = await parse_body(request, ChatCompletionRequest)
+    received = len(await request.body())
+    body = await admit(request, body, account, received_bytes=received)
     await begin(services, body, account)
-    return Answer(services, body, account, whole=dict, form=ChatForm())
-
-
-@router.get("/v1/models")
-async def models(request: Request) -> dict[str, Any]:
-    """The served model under its public name and its alias."""
-    services = services_of(request)
-    view = services.replica.view()
-    return {
-        "object": "list",
-        "data": [_model(name, view.info.context_tokens) for name in _names(services)],
-    }
-
-
-@router.get("/v1/models/{name:path}")
-async def model(request: Request, name: str) -> dict[str, Any]:
-    """One model."""
-    services = services_of(request)
-    names = _names(services)
-    if name not in names:
-        raise ModelNotFoundError(name, names)
-    return _model(name, services.replica.view().info.context_tokens)
-
-
-def _names(services: Services) -> tuple[str, str]:
-    return public_model(services, services.replica.view()), ALIAS
-
-
-def _model(name: str, context_tokens: int) -> dict[str, Any]:
-    return {
-        "id": name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "foreword",
-        "max_model_len": context_tokens,
-    }
+    if (cache := services.response_cache) is None:
+        return Answer(services, body, account, whole=dict, form=ChatForm())
+    return await kept_or_new(
+        cache,
+        services,
+        request,
+        body,
+        account,
+        whole=dict,
+        form=ChatForm(),
+        new=lambda whole, form: Answer(services, body, account, whole=whole, form=form),
+    )

@@ -5,22 +5,24 @@ from functools import partial
 from typing import Any
 
 import anyio
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 
+from app.admission.counting import counted
+from app.callers import tenant_of
 from app.context import check_not_empty
 from app.corpora import CorpusStatus
-from app.services import LOCAL_TENANT, Services, services_of
+from app.services import Services, services_of
 from retrieval import Collection
 
-router = APIRouter(prefix="/foreword/collections")
+router = APIRouter(prefix="/foreword/collections", dependencies=[Depends(counted)])
 
 
 @router.get("")
 async def all_of_them(request: Request) -> dict[str, Any]:
     """All collections, oldest first; the tokens of those that were never used whole are null."""
     services = services_of(request)
-    load = partial(services.collections.list_all, tenant=LOCAL_TENANT)
+    load = partial(services.collections.list_all, tenant=tenant_of(request))
     owned = await anyio.to_thread.run_sync(load)
     data = [_described(services, c, services.corpora.status(c.id)) for c in owned]
     return {"object": "list", "data": data}
@@ -30,7 +32,7 @@ async def all_of_them(request: Request) -> dict[str, Any]:
 async def one(request: Request, name: str) -> dict[str, Any]:
     """One collection, by id or name; its tokens are counted now if they never were."""
     services = services_of(request)
-    collection = await _resolved(services, name)
+    collection = await _resolved(services, name, tenant=tenant_of(request))
     return _described(services, collection, await services.corpora.status_of(collection))
 
 
@@ -38,15 +40,15 @@ async def one(request: Request, name: str) -> dict[str, Any]:
 async def warm(request: Request, name: str) -> JSONResponse:
     """Begin to warm a collection; the answer comes at once, and says how far it is."""
     services = services_of(request)
-    collection = await _resolved(services, name)
+    collection = await _resolved(services, name, tenant=tenant_of(request))
     await check_not_empty(services, collection)
     await services.corpora.begin_warm(collection)
     status = services.corpora.status(collection.id)
     return JSONResponse(_described(services, collection, status), 202)
 
 
-async def _resolved(services: Services, name: str) -> Collection:
-    resolve = partial(services.collections.resolve, name, tenant=LOCAL_TENANT)
+async def _resolved(services: Services, name: str, *, tenant: str) -> Collection:
+    resolve = partial(services.collections.resolve, name, tenant=tenant)
     return await anyio.to_thread.run_sync(resolve)
 
 

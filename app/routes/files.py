@@ -5,17 +5,19 @@ from typing import Annotated, Any
 from unicodedata import category
 
 import anyio
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 
+from app.admission.counting import counted
+from app.callers import tenant_of
 from app.errors import InvalidRequestError, RefusedFieldError, UnsupportedMediaTypeError
 from app.paging import ListQuery, list_object, page_query
-from app.services import LOCAL_TENANT, services_of
+from app.services import services_of
 from retrieval import StoredFile
 
-router = APIRouter(prefix="/v1/files")
+router = APIRouter(prefix="/v1/files", dependencies=[Depends(counted)])
 
 # OpenAI knows more; what nothing here would ever read is not taken.
 PURPOSES = ("assistants", "batch", "user_data")
@@ -37,14 +39,24 @@ class FilesQuery(ListQuery):
 async def upload(request: Request) -> dict[str, Any]:
     """Store a file; it is on disk when the answer says so."""
     services = services_of(request)
+    name, data, purpose = await read_upload(request)
+    save = partial(services.collections.save_file, name, data, purpose, tenant=tenant_of(request))
+    return file_object(await anyio.to_thread.run_sync(save))
+
+
+async def read_upload(request: Request) -> tuple[str, bytes, str]:
+    """The name, the bytes and the purpose of the file in a form.
+
+    Raises:
+        UnsupportedMediaTypeError, InvalidRequestError: no form, or not with one file that is taken.
+    """
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise UnsupportedMediaTypeError("multipart/form-data with the fields file and purpose")
     async with request.form(max_files=1, max_fields=_MAX_FIELDS) as form:
         file, purpose = _upload(form)
         name, data = file.filename or "", await file.read()
     check_file(name, data)
-    save = partial(services.collections.save_file, name, data, purpose, tenant=LOCAL_TENANT)
-    return file_object(await anyio.to_thread.run_sync(save))
+    return name, data, purpose
 
 
 @router.get("")
@@ -54,7 +66,7 @@ async def files(request: Request, query: Annotated[FilesQuery, Query()]) -> dict
     load = partial(
         services.collections.page_of_files,
         page_query(query),
-        tenant=LOCAL_TENANT,
+        tenant=tenant_of(request),
         purpose=query.purpose,
     )
     page = await anyio.to_thread.run_sync(load)
@@ -65,7 +77,7 @@ async def files(request: Request, query: Annotated[FilesQuery, Query()]) -> dict
 async def file(request: Request, file_id: str) -> dict[str, Any]:
     """One file's record."""
     services = services_of(request)
-    get = partial(services.collections.get_file, file_id, tenant=LOCAL_TENANT)
+    get = partial(services.collections.get_file, file_id, tenant=tenant_of(request))
     return file_object(await anyio.to_thread.run_sync(get))
 
 
@@ -73,7 +85,7 @@ async def file(request: Request, file_id: str) -> dict[str, Any]:
 async def content(request: Request, file_id: str) -> Response:
     """The bytes as they came in."""
     services = services_of(request)
-    read = partial(services.collections.read_file, file_id, tenant=LOCAL_TENANT)
+    read = partial(services.collections.read_file, file_id, tenant=tenant_of(request))
     data = await anyio.to_thread.run_sync(read)
     # What a stranger uploaded is never shown by a browser as a page of this site.
     headers = {"content-disposition": "attachment", "x-content-type-options": "nosniff"}
@@ -84,7 +96,7 @@ async def content(request: Request, file_id: str) -> Response:
 async def delete(request: Request, file_id: str) -> dict[str, Any]:
     """Remove a file, from all collections too."""
     services = services_of(request)
-    remove = partial(services.collections.delete_file, file_id, tenant=LOCAL_TENANT)
+    remove = partial(services.collections.delete_file, file_id, tenant=tenant_of(request))
     await anyio.to_thread.run_sync(remove)
     return {"id": file_id, "object": "file", "deleted": True}
 

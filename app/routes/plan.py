@@ -5,10 +5,12 @@ from functools import partial
 from typing import Annotated
 
 import anyio
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.admission.counting import counted_for_users
+from app.callers import tenant_of
 from app.errors import InvalidRequestError
 from app.live_plan import live_plan
 from app.modes.gate import QualityScores
@@ -17,11 +19,11 @@ from app.modes.prices import DECIDABLE
 from app.modes.table import ModeRow, mode_row, money_json, row_json, rows_text, scores_json
 from app.routes.bodies import parse_body
 from app.schemas import Mode
-from app.services import LOCAL_TENANT, Services, services_of
+from app.services import Services, services_of
 from cache.kv_plan.live import live_json, live_text
 from retrieval import Collection
 
-router = APIRouter()
+router = APIRouter(dependencies=[Depends(counted_for_users)])
 
 _Score = Annotated[float, Field(ge=0, le=1)]
 _Metric = Annotated[str, Field(pattern="^(exact_match|token_f1|judge)$")]
@@ -51,14 +53,14 @@ async def plan(
     table of modes is of that collection, else of all that were asked lately.
     """
     services = services_of(request)
-    view = services.replica.view()
-    await services.speed.advance()
-    rows = await _rows(services, collection)
+    lead = services.fleet.any()
+    await lead.speed.advance()
+    rows = await _rows(services, collection, tenant=tenant_of(request))
     if collection is not None:
-        corpus_tokens = await _corpus_tokens(services, collection)
+        corpus_tokens = await _corpus_tokens(services, collection, tenant=tenant_of(request))
     live = await live_plan(
-        view.info,
-        speed=services.speed,
+        lead.view().info,
+        speed=lead.speed,
         policy=services.tier_policy,
         corpus_tokens=corpus_tokens,
     )
@@ -72,7 +74,7 @@ async def put_quality(request: Request, collection: str) -> JSONResponse:
     """Keep an evaluation: from now on `auto` heeds it."""
     services = services_of(request)
     body = await parse_body(request, QualityBody)
-    found = await _resolved(services, collection)
+    found = await _resolved(services, collection, tenant=tenant_of(request))
     if body.revision != found.revision:
         raise InvalidRequestError(
             f"the documents changed while the questions were asked (revision {body.revision}, now "
@@ -120,26 +122,26 @@ def _row_json(services: Services, row: ModeRow) -> dict[str, object]:
     return row_json(row) | {"money": money_json(row, prices=prices, gpu_hour=gpu_hour)}
 
 
-async def _rows(services: Services, name: str | None) -> list[ModeRow]:
+async def _rows(services: Services, name: str | None, *, tenant: str) -> list[ModeRow]:
     """The named collection's line; else of those that were asked since the gateway's start."""
     if name is not None:
-        found = await _resolved(services, name)
+        found = await _resolved(services, name, tenant=tenant)
         await services.modes.count(found)
         return [mode_row(services.modes, found)]
-    everything = await anyio.to_thread.run_sync(
-        partial(services.collections.list_all, tenant=LOCAL_TENANT)
-    )
+    load = partial(services.collections.list_all, tenant=tenant)
+    everything = await anyio.to_thread.run_sync(load)
     return [mode_row(services.modes, each) for each in everything if services.modes.last(each.id)]
 
 
-async def _resolved(services: Services, name: str) -> Collection:
-    resolve = partial(services.collections.resolve, name, tenant=LOCAL_TENANT)
+async def _resolved(services: Services, name: str, *, tenant: str) -> Collection:
+    resolve = partial(services.collections.resolve, name, tenant=tenant)
     return await anyio.to_thread.run_sync(resolve)
 
 
-async def _corpus_tokens(services: Services, name: str) -> int | None:
+async def _corpus_tokens(services: Services, name: str, *, tenant: str) -> int | None:
     """Tokens of the whole corpus as a prompt begins with it."""
-    status = await services.corpora.status_of(await _resolved(services, name))
+    collection = await _resolved(services, name, tenant=tenant)
+    status = await services.corpora.status_of(collection)
     if status.tokens is None:
         problem = status.problem or "the model's tokenizer can't be read here"
         raise InvalidRequestError(f"{problem}: give corpus_tokens instead", param="collection")

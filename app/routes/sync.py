@@ -8,19 +8,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import anyio
-import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict
 from starlette.datastructures import FormData, UploadFile
 
+from app.admission.counting import counted
+from app.callers import tenant_of
 from app.errors import InvalidRequestError, RefusedFieldError, UnsupportedMediaTypeError
+from app.json_guard import loads
 from app.routes.bodies import checked_body
 from app.routes.files import check_file
-from app.services import LOCAL_TENANT, services_of
+from app.services import services_of
+from app.settings import WireSettings
 from app.vector_stores.objects import sync_object
 from app.wire_limits import Attributes, Group
 
-router = APIRouter(prefix="/foreword/collections")
+router = APIRouter(prefix="/foreword/collections", dependencies=[Depends(counted)])
 
 _MAX_FILES = 1000
 
@@ -44,21 +47,22 @@ class SyncOptions(BaseModel):
 @router.post("/{name:path}/sync")
 async def sync(request: Request, name: str) -> dict[str, Any]:
     """Add new files, replace changed ones, leave the rest; each in one transaction."""
-    collections = services_of(request).collections
+    services = services_of(request)
+    collections = services.collections
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise UnsupportedMediaTypeError("multipart/form-data with fields called file and options")
     async with request.form(max_files=_MAX_FILES, max_fields=1) as form:
-        options, uploads = _options(form), _uploads(form)
+        options, uploads = _options(form, services.settings.wire), _uploads(form)
         files = [(upload.filename or "", await upload.read()) for upload in uploads]
     for file in files:
         check_file(*file)
 
     def work() -> dict[str, Any]:
-        collection = collections.resolve(name, tenant=LOCAL_TENANT)
+        collection = collections.resolve(name, tenant=tenant_of(request))
         done = collections.sync(
             collection.id,
             files,
-            tenant=LOCAL_TENANT,
+            tenant=tenant_of(request),
             attributes=options.attributes,
             access=options.access,
             remove_missing=options.remove_missing,
@@ -77,11 +81,12 @@ def _uploads(form: FormData) -> Iterator[UploadFile]:
             raise RefusedFieldError(field, "the fields are file, as often as needed, and options")
 
 
-def _options(form: FormData) -> SyncOptions:
+def _options(form: FormData, limits: WireSettings) -> SyncOptions:
     given = form.get("options", "{}")
     if not isinstance(given, str):
         raise InvalidRequestError("options: must be a JSON object", param="options")
     try:
-        return checked_body(orjson.loads(given), SyncOptions)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequestError(f"options: not JSON: {error}", param="options") from error
+        options = loads(given.encode(), limits)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"options: {error}", param="options") from error
+    return checked_body(options, SyncOptions)

@@ -8,11 +8,13 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import anyio
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
+from app.admission.counting import counted
+from app.callers import tenant_of
 from app.paging import ListQuery, list_object, page_query
 from app.routes.bodies import parse_body
-from app.services import LOCAL_TENANT, Services, services_of
+from app.services import Services, services_of
 from app.vector_stores.bodies import (
     FileBatchCreate,
     VectorStoreFileCreate,
@@ -22,7 +24,7 @@ from app.vector_stores.bodies import (
 from app.vector_stores.objects import batch_object, content_page, file_object
 from retrieval import AddedFile, CollectionFile, FileStatus, IngestProgress
 
-router = APIRouter(prefix="/v1/vector_stores/{store_id}")
+router = APIRouter(prefix="/v1/vector_stores/{store_id}", dependencies=[Depends(counted)])
 
 
 class HeldQuery(ListQuery):
@@ -41,7 +43,7 @@ async def add_file(request: Request, store_id: str) -> dict[str, Any]:
         services.collections.enqueue_files,
         store_id,
         [body.file_id],
-        tenant=LOCAL_TENANT,
+        tenant=tenant_of(request),
         attributes=body.attributes,
         access=body.foreword.access,
     )
@@ -54,8 +56,7 @@ async def files(
     request: Request, store_id: str, query: Annotated[HeldQuery, Query()]
 ) -> dict[str, Any]:
     """A collection's files, newest first unless asked otherwise; failed ones too."""
-    services = services_of(request)
-    return await _listed(services, store_id, query)
+    return await _listed(request, store_id, query)
 
 
 @router.get("/files/{file_id}")
@@ -66,8 +67,8 @@ async def file(request: Request, store_id: str, file_id: str) -> dict[str, Any]:
 
     def load() -> dict[str, Any]:
         # Asked first: what it then says of a file that has just ended is the end.
-        progress = collections.progress(store_id, file_id, tenant=LOCAL_TENANT)
-        held = collections.get_collection_file(store_id, file_id, tenant=LOCAL_TENANT)
+        progress = collections.progress(store_id, file_id, tenant=tenant_of(request))
+        held = collections.get_collection_file(store_id, file_id, tenant=tenant_of(request))
         waits = held.status is FileStatus.IN_PROGRESS
         return _object(services, held, progress=progress if waits else None)
 
@@ -83,7 +84,7 @@ async def update_file(request: Request, store_id: str, file_id: str) -> dict[str
         services.collections.update_file,
         store_id,
         file_id,
-        tenant=LOCAL_TENANT,
+        tenant=tenant_of(request),
         attributes=body.attributes or {},
         access=body.foreword.access,
     )
@@ -94,7 +95,7 @@ async def update_file(request: Request, store_id: str, file_id: str) -> dict[str
 async def file_content(request: Request, store_id: str, file_id: str) -> dict[str, Any]:
     """The text that was read of a file."""
     services = services_of(request)
-    read = partial(services.collections.file_text, store_id, file_id, tenant=LOCAL_TENANT)
+    read = partial(services.collections.file_text, store_id, file_id, tenant=tenant_of(request))
     return content_page(await anyio.to_thread.run_sync(read))
 
 
@@ -102,7 +103,7 @@ async def file_content(request: Request, store_id: str, file_id: str) -> dict[st
 async def remove_file(request: Request, store_id: str, file_id: str) -> dict[str, Any]:
     """Take a file out of a collection; the file itself stays."""
     collections = services_of(request).collections
-    remove = partial(collections.remove_file, store_id, file_id, tenant=LOCAL_TENANT)
+    remove = partial(collections.remove_file, store_id, file_id, tenant=tenant_of(request))
     await anyio.to_thread.run_sync(remove)
     return {"id": file_id, "object": "vector_store.file.deleted", "deleted": True}
 
@@ -122,7 +123,7 @@ async def create_batch(request: Request, store_id: str) -> dict[str, Any]:
         )
         for file in body.each()
     ]
-    add = partial(services.collections.enqueue_each, store_id, added, tenant=LOCAL_TENANT)
+    add = partial(services.collections.enqueue_each, store_id, added, tenant=tenant_of(request))
     return batch_object(await anyio.to_thread.run_sync(add))
 
 
@@ -130,7 +131,7 @@ async def create_batch(request: Request, store_id: str) -> dict[str, Any]:
 async def batch(request: Request, store_id: str, batch_id: str) -> dict[str, Any]:
     """How far a batch has come."""
     collections = services_of(request).collections
-    get = partial(collections.get_batch, store_id, batch_id, tenant=LOCAL_TENANT)
+    get = partial(collections.get_batch, store_id, batch_id, tenant=tenant_of(request))
     return batch_object(await anyio.to_thread.run_sync(get))
 
 
@@ -138,7 +139,7 @@ async def batch(request: Request, store_id: str, batch_id: str) -> dict[str, Any
 async def cancel_batch(request: Request, store_id: str, batch_id: str) -> dict[str, Any]:
     """Leave out what of a batch has not been taken in yet."""
     collections = services_of(request).collections
-    cancel = partial(collections.cancel_batch, store_id, batch_id, tenant=LOCAL_TENANT)
+    cancel = partial(collections.cancel_batch, store_id, batch_id, tenant=tenant_of(request))
     return batch_object(await anyio.to_thread.run_sync(cancel))
 
 
@@ -147,18 +148,18 @@ async def batch_files(
     request: Request, store_id: str, batch_id: str, query: Annotated[HeldQuery, Query()]
 ) -> dict[str, Any]:
     """The files of a batch, newest first unless asked otherwise."""
-    services = services_of(request)
-    return await _listed(services, store_id, query, batch_id=batch_id)
+    return await _listed(request, store_id, query, batch_id=batch_id)
 
 
 async def _listed(
-    services: Services, store_id: str, query: HeldQuery, *, batch_id: str | None = None
+    request: Request, store_id: str, query: HeldQuery, *, batch_id: str | None = None
 ) -> dict[str, Any]:
+    services = services_of(request)
     load = partial(
         services.collections.page_of_collection_files,
         store_id,
         page_query(query),
-        tenant=LOCAL_TENANT,
+        tenant=tenant_of(request),
         batch_id=batch_id,
         status=FileStatus(query.filter) if query.filter else None,
     )

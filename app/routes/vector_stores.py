@@ -4,11 +4,13 @@ from functools import partial
 from typing import Annotated, Any
 
 import anyio
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
+from app.admission.counting import counted
+from app.callers import tenant_of
 from app.paging import ListQuery, cut_page, list_object
 from app.routes.bodies import parse_body
-from app.services import LOCAL_TENANT, services_of
+from app.services import services_of
 from app.vector_stores.bodies import (
     VectorStoreCreate,
     VectorStoreModify,
@@ -20,7 +22,7 @@ from app.vector_stores.objects import best_of, search_page, store_object
 from retrieval import Collection, Collections, RetrievalError, ScoredChunk
 from retrieval.filters import parse_filter
 
-router = APIRouter(prefix="/v1/vector_stores")
+router = APIRouter(prefix="/v1/vector_stores", dependencies=[Depends(counted)])
 
 
 class StoresQuery(ListQuery):
@@ -41,7 +43,7 @@ async def create(request: Request) -> dict[str, Any]:
     def make() -> dict[str, Any]:
         made = collections.create(
             body.name or "",
-            tenant=LOCAL_TENANT,
+            tenant=tenant_of(request),
             metadata=body.metadata,
             expires_after_days=body.expires_after.days if body.expires_after else None,
             mode=options.mode.value if options.mode else None,
@@ -49,11 +51,11 @@ async def create(request: Request) -> dict[str, Any]:
         )
         try:
             if body.file_ids:
-                collections.enqueue_files(made.id, body.file_ids, tenant=LOCAL_TENANT)
+                collections.enqueue_files(made.id, body.file_ids, tenant=tenant_of(request))
         except RetrievalError:  # a file isn't there: an error leaves nothing behind
-            collections.delete(made.id, tenant=LOCAL_TENANT)
+            collections.delete(made.id, tenant=tenant_of(request))
             raise
-        return _described(collections, collections.get(made.id, tenant=LOCAL_TENANT))
+        return _described(collections, collections.get(made.id, tenant=tenant_of(request)))
 
     return await anyio.to_thread.run_sync(make)
 
@@ -64,7 +66,7 @@ async def all_of_them(request: Request, query: Annotated[StoresQuery, Query()]) 
     collections = services_of(request).collections
 
     def load() -> dict[str, Any]:
-        owned = collections.list_all(tenant=LOCAL_TENANT)
+        owned = collections.list_all(tenant=tenant_of(request))
         chosen = [c for c in owned if query.name in (None, c.name)]
         page, has_more = cut_page(chosen, query, id_of=lambda c: c.id)
         return list_object([_described(collections, c) for c in page], has_more=has_more)
@@ -77,7 +79,7 @@ async def one(request: Request, store_id: str) -> dict[str, Any]:
     """One collection."""
     collections = services_of(request).collections
     return await anyio.to_thread.run_sync(
-        lambda: _described(collections, collections.get(store_id, tenant=LOCAL_TENANT))
+        lambda: _described(collections, collections.get(store_id, tenant=tenant_of(request)))
     )
 
 
@@ -86,7 +88,7 @@ async def modify(request: Request, store_id: str) -> dict[str, Any]:
     """Change a collection's name, metadata, expiry, mode or priority."""
     collections = services_of(request).collections
     body = await parse_body(request, VectorStoreModify)
-    change = partial(collections.modify, store_id, tenant=LOCAL_TENANT, **body.changes())
+    change = partial(collections.modify, store_id, tenant=tenant_of(request), **body.changes())
     return await anyio.to_thread.run_sync(lambda: _described(collections, change()))
 
 
@@ -94,7 +96,7 @@ async def modify(request: Request, store_id: str) -> dict[str, Any]:
 async def delete(request: Request, store_id: str) -> dict[str, Any]:
     """Remove a collection and the KV of its prompts; its files stay."""
     deletions = services_of(request).deletions
-    await deletions.delete_collection(store_id, tenant=LOCAL_TENANT)
+    await deletions.delete_collection(store_id, tenant=tenant_of(request))
     return {"id": store_id, "object": "vector_store.deleted", "deleted": True}
 
 
@@ -108,7 +110,7 @@ async def search(request: Request, store_id: str) -> dict[str, Any]:
         collections.search,
         store_id,
         k=body.max_num_results,
-        tenant=LOCAL_TENANT,
+        tenant=tenant_of(request),
         filters=parse_filter(body.filters) if body.filters else None,
         groups=body.foreword.groups,
         mode=body.foreword.mode,

@@ -5,13 +5,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from app.gateway_file import announced_url
 from app.stack import files
 from app.stack.check import Check, note, ok, problem
 from app.stack.deploy_files import find_deploy_files
 from app.stack.environment import find_problem
 from app.stack.errors import PortTakenError, StackError
 from app.stack.leftovers import marked_processes, shared_memory
-from app.stack.live_checks import live_checks
+from app.stack.live_checks import gateway_alone, live_checks
 from app.stack.paths import CachePaths, HomePaths, resolve
 from app.stack.ports import claim_port
 from app.stack.settings import StackSettings
@@ -35,10 +36,14 @@ def run_checks(settings: StackSettings) -> Iterator[Check]:
         yield _environment(settings, None)
     elif facts.environment is not None:
         yield _environment(settings, Path(facts.environment))
-    if facts is None:
-        yield from _stopped(settings, home)
+    key, served = settings.base_env.get("FOREWORD_API_KEY"), announced_url(settings.home)
+    if facts is not None:
+        yield from live_checks(facts, key=key)
+    elif served is not None:
+        yield note("stack", "none runs in this home, but a gateway of `foreword serve` does")
+        yield from gateway_alone(served, key=key)
     else:
-        yield from live_checks(facts)
+        yield from _stopped(settings, home)
 
 
 def _folder(name: str, path: Path) -> Check:

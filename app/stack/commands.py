@@ -5,7 +5,7 @@ Source of the flags: SGLang 0.5.23 ``launch_server --help``, LMCache 0.5.6 ``lmc
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app.stack.paths import HomePaths
@@ -18,6 +18,9 @@ KV_EVENTS_OPTION = "--kv-events-config"
 KV_EVENTS_TOPIC = "kv"
 STACK_VARIABLE = "FOREWORD_STACK_ID"
 """Marks every process of a stack with its home's identity, so that leftovers can be found."""
+
+DRAIN_S = 30.0
+"""The gateway's own default of ``gateway.drain_s``."""
 
 LABELS = ("template", "tenant")
 """What the engine counts tokens by; the gateway sends both with every request."""
@@ -32,11 +35,13 @@ def engine_argv(
     kv_events_port: int,
     kv_events_replay_port: int,
     tier_settings: Path | None,
+    traces_url: str | None = None,
 ) -> list[str]:
     """SGLang behind the guard's version check.
 
     Args:
         tier_settings: LMCache's YAML for the engine, or None for no tiers.
+        traces_url: where it sends its traces, which go on with the gateway's; None: nowhere.
     """
     argv = [str(python), "-P", "-m", "foreword_guard.engine"]
     argv += ["--model-path", model.path, "--served-model-name", model.name]
@@ -51,6 +56,8 @@ def engine_argv(
     argv += [KV_EVENTS_OPTION, json.dumps(events)]
     if tier_settings is not None:
         argv += ["--enable-lmcache", "--lmcache-config-file", str(tier_settings)]
+    if traces_url is not None:
+        argv += ["--enable-trace", "--otlp-traces-endpoint", traces_url]
     return [*argv, *options.arguments]
 
 
@@ -88,6 +95,8 @@ def engine_env(
         "OMP_NUM_THREADS": str(threads),
         "PYTHONWARNINGS": "ignore",
         "LMCACHE_TRACK_USAGE": "false",
+        # By default SGLang 0.5.23 (srt/observability/trace.py) sends traces by gRPC.
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
     }
     if model.folder is not None:
         env["HF_HUB_OFFLINE"] = "1"
@@ -104,8 +113,14 @@ def tier_argv(
     port: int,
     http_port: int,
     prometheus_port: int,
+    otlp_url: str | None = None,
 ) -> list[str]:
-    """LMCache's server behind the guard's version check and encryption."""
+    """LMCache's server behind the guard's version check and encryption.
+
+    Args:
+        otlp_url: gRPC collector of its traces, and then of its metrics too, which it otherwise
+            shows at `prometheus_port`.
+    """
     arguments = server_arguments(
         tiers,
         host=LOOPBACK,
@@ -115,7 +130,8 @@ def tier_argv(
         shm_name=home.shared_memory_name,
         ssd_path=home.tier_disk,
     )
-    return [str(python), "-P", "-m", "foreword_guard.tier", *arguments]
+    traces = [] if otlp_url is None else ["--enable-tracing", "--otlp-endpoint", otlp_url]
+    return [str(python), "-P", "-m", "foreword_guard.tier", *arguments, *traces]
 
 
 def tier_env(
@@ -148,7 +164,7 @@ def gateway_env(
     cache: Path,
     host: str,
     port: int,
-    engine_url: str,
+    engine_urls: Sequence[str],
     model: Model | None,
     tiers: TierSettings | None,
     tier_url: str | None = None,
@@ -158,6 +174,7 @@ def gateway_env(
     """The gateway's settings, as ``FOREWORD_…`` variables.
 
     Args:
+        engine_urls: the replicas, in the order of their names.
         tiers: what the engine loads from, so that a load's tier can be told where there is one.
         tier_url: LMCache's HTTP side, which knows what each request loaded.
         kv_events, kv_events_replay: addresses of the engine's KV events, where they are known.
@@ -169,8 +186,10 @@ def gateway_env(
         "FOREWORD_CACHE": str(cache),
         "FOREWORD_GATEWAY__HOST": host,
         "FOREWORD_GATEWAY__PORT": str(port),
-        "FOREWORD_ENGINE__URL": engine_url,
+        "FOREWORD_ENGINE__URL": engine_urls[0],
     }
+    if len(engine_urls) > 1:
+        env["FOREWORD_REPLICAS__URLS"] = json.dumps(list(engine_urls))
     if tiers is not None:
         held = [Tier.GPU, *sorted(tiers.lmcache_tiers)]
         env["FOREWORD_ENGINE__TIERS"] = json.dumps([tier.value for tier in held])
@@ -186,21 +205,31 @@ def gateway_env(
     return env
 
 
-def engine_threads(cores: int) -> int:
-    """Threads for the engine's arithmetic: half of the cores.
+def gateway_drain_s(env: Mapping[str, str]) -> float:
+    """How long the gateway waits for answers under way when it is stopped.
+
+    What isn't a number is left to the gateway to refuse.
+    """
+    told = env.get("FOREWORD_GATEWAY__DRAIN_S", "")
+    return float(told) if told.isdecimal() else DRAIN_S
+
+
+def engine_threads(cores: int, *, engines: int = 1) -> int:
+    """Threads for one engine's arithmetic: all engines' together are half of the cores.
 
     The other half is for its other processes and the gateway; a thread that waits for a core
     holds up all.
     """
-    return max(1, cores // 2)
+    return max(1, cores // (2 * engines))
 
 
 def _isolated(base: Mapping[str, str], *, home: HomePaths, scratch: Path) -> dict[str, str]:
-    """No path of the gateway's Python leads into the engine's, and temporary files are ours.
+    """Neither the gateway's Python paths nor shared metrics go there; temporary files are ours.
 
     The engine's environment is made without compiled files: the first start writes those it needs,
     whatever the user wants elsewhere, because without them each start takes twice as long.
     """
     foreign = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE"}
+    foreign |= {"PROMETHEUS_MULTIPROC_DIR"}  # one folder for two engines would add up their counts
     env = {name: value for name, value in base.items() if name not in foreign}
     return env | {STACK_VARIABLE: home.identity, "TMPDIR": str(scratch)}

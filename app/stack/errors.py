@@ -82,8 +82,9 @@ class HostNeedsKeysError(StackError):
 
     def __str__(self) -> str:
         return (
-            f"--host {self.host} would let anyone on the network in, and this release has no "
-            "keys yet: keep --host 127.0.0.1, and put an authenticating proxy in front of it."
+            f"--host {self.host} would let anyone on the network in, since there are no API keys: "
+            "make the first one with `foreword keys create TENANT --role admin`, or keep to "
+            "--host 127.0.0.1."
         )
 
 
@@ -130,7 +131,7 @@ class ProcessStartError(StackError):
         super().__init__(name, why, log)
 
     def __str__(self) -> str:
-        head = f"the {self.name} could not start: {self.why}; its log is {self.log}"
+        head = f"{self.name} could not start: {self.why}; its log is {self.log}"
         return _with_lines(head, self.last_lines)
 
 
@@ -145,7 +146,7 @@ class ProcessGaveUpError(StackError):
 
     def __str__(self) -> str:
         return (
-            f"the {self.name} ended again after {self.attempts} restarts and is left stopped: "
+            f"{self.name} ended again after {self.attempts} restarts and is left stopped: "
             f"look at {self.log}, then start again with `foreword up`."
         )
 

@@ -32,13 +32,19 @@ class HttpAnswer:
             return None
 
 
-def get(url: str, *, timeout_s: float) -> HttpAnswer:
-    """GETs a URL; never raises for what a server or network does."""
+def get(url: str, *, timeout_s: float, key: str | None = None) -> HttpAnswer:
+    """GETs a URL; never raises for what a server or network does.
+
+    Args:
+        key: an API key of Foreword's, where the server is a gateway.
+    """
     parts = urlsplit(url)
     connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = connect(parts.hostname or "", parts.port, timeout=timeout_s)
     try:
-        connection.request("GET", parts.path or "/", headers={"Connection": "close"})
+        authorization = {"Authorization": f"Bearer {key}"} if key else {}
+        headers = {"Connection": "close", **authorization}
+        connection.request("GET", parts.path or "/", headers=headers)
         response = connection.getresponse()
         return HttpAnswer(status=response.status, body=response.read())
     except (OSError, http.client.HTTPException) as exc:

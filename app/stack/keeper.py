@@ -46,6 +46,8 @@ class Service:
         essential: whether the stack is of no use without it.
         beside: whether its process may start while the service before it still does, because it
             waits for that one itself.
+        kind: services of one kind stand in for one another: an essential one that was given up
+            ends the stack only if no other of its kind is left.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Service:
     restart: RestartPolicy
     essential: bool = True
     beside: bool = False
+    kind: str = ""
 
 
 class Keeper:

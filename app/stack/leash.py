@@ -13,8 +13,9 @@ only, so it costs a few milliseconds. One leash holds one child:
 * Last, files of POSIX shared memory that the child leaves behind are unlinked.
 
 The first line on stdout is JSON: ``{"pid": 123}``, or ``{"error": "…"}`` if the command could not
-be run. The child's own output goes to the leash's stderr. The exit status is the child's, or
-128 + the signal that ended it.
+be run. The child's own output goes to the leash's stderr, and it reads nothing; ``--stdin``
+and ``--stdout`` give it file descriptors that the leash was started with instead. The exit status
+is the child's, or 128 + the signal that ended it.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,7 +46,7 @@ def main(arguments: list[str]) -> int:
     began = time.time()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
-        child = _spawn(command)
+        child = _spawn(command, stdin=options.stdin, stdout=options.stdout)
     except OSError as exc:
         _tell({"error": f"{exc.filename or command[0]}: {exc.strerror}"})
         return STATUS_NOT_RUN
@@ -119,8 +121,9 @@ def unlink_shared_memory(prefixes: list[str]) -> list[str]:
 def unlink_orphans(prefixes: list[str], *, since: float) -> list[str]:
     """Unlinks shared memory with random names that nobody has open any more; returns the names.
 
-    For names that many programs choose (``sem.mp-…``): only files of this user that were touched
-    since a time (seconds of the epoch), and that no process of this user has mapped or open.
+    For names that many programs choose (``sem.mp-…``): only files and folders of this user that
+    were touched since a time (seconds of the epoch), and that no process of this user has mapped
+    or open, nor anything in them.
     """
     candidates = [
         path
@@ -131,10 +134,17 @@ def unlink_orphans(prefixes: list[str], *, since: float) -> list[str]:
     if not candidates:
         return []
     used = files_in_use()
-    gone = [path for path in candidates if str(path) not in used]
+    gone = [path for path in candidates if not _is_used(path, used)]
     for path in gone:
-        path.unlink(missing_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
     return [path.name for path in gone]
+
+
+def _is_used(path: Path, used: set[str]) -> bool:
+    return str(path) in used or any(name.startswith(f"{path}/") for name in used)
 
 
 def _touched(path: Path, since: float) -> bool:
@@ -146,7 +156,7 @@ def _touched(path: Path, since: float) -> bool:
 
 
 def files_in_use() -> set[str]:
-    """Files in shared memory that some process has mapped or open."""
+    """Files and folders in shared memory that some process has mapped or open."""
     used: set[str] = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -169,6 +179,8 @@ def _mapped(maps: str) -> Iterator[str]:
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="leash", usage="%(prog)s [OPTIONS] -- COMMAND …")
     parser.add_argument("--grace", type=float, required=True, help="seconds")
+    parser.add_argument("--stdin", type=int, metavar="FD")
+    parser.add_argument("--stdout", type=int, metavar="FD")
     parser.add_argument("--shared-memory", action="append", default=[], metavar="PREFIX")
     parser.add_argument("--orphans", action="append", default=[], metavar="PREFIX")
     # Split by hand: what argparse does with a second "--" differs between Python versions.
@@ -189,7 +201,7 @@ def _wake_on_signals() -> int:
     return read_end
 
 
-def _spawn(command: list[str]) -> int:
+def _spawn(command: list[str], *, stdin: int | None, stdout: int | None) -> int:
     leash = os.getpid()
 
     def die_with_leash() -> None:
@@ -200,11 +212,14 @@ def _spawn(command: list[str]) -> int:
     # preexec_fn is safe here: the leash has one thread. Its death signal is that thread's.
     child = subprocess.Popen(
         command,
-        stdin=subprocess.DEVNULL,
-        stdout=sys.stderr,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
+        stdout=sys.stderr if stdout is None else stdout,
         process_group=0,
         preexec_fn=die_with_leash,
     )
+    for given in (stdin, stdout):
+        if given is not None:  # whoever holds the other ends is to see the child's ends close
+            os.close(given)
     child.returncode = 0  # reaped below by waitpid; keeps Popen from waiting for it too
     return child.pid
 

@@ -13,8 +13,12 @@ from cache.tier_status import parse_tier_status
 ASK_S = 10.0
 
 
-def live_checks(facts: StackFacts) -> Iterator[Check]:
-    """Processes, engine, tiers and gateway, in the order in which they need one another."""
+def live_checks(facts: StackFacts, *, key: str | None = None) -> Iterator[Check]:
+    """Processes, engine, tiers and gateway, in the order in which they need one another.
+
+    Args:
+        key: for a gateway that has API keys; an admin's, so that all can be seen.
+    """
     if not facts.ready:
         yield note("stack", f"pid {facts.pid} is still starting", "ask again in a minute")
     else:
@@ -26,11 +30,12 @@ def live_checks(facts: StackFacts) -> Iterator[Check]:
             yield note(name, f"restarted {process.restarts} times", f"its log: {process.log}")
         else:
             yield ok(name, f"pid {process.pid}, {process.state}")
-    yield from _engine(facts.engine_url)
+    for url in facts.engine_urls:
+        yield from _engine(url)
     if facts.tier_url is not None:
         yield from _tiers(facts, facts.tier_url)
     if facts.url is not None:
-        yield from _gateway(facts.url)
+        yield from gateway_alone(facts.url, key=key)
 
 
 def _engine(url: str) -> Iterator[Check]:
@@ -64,8 +69,9 @@ def _tiers(facts: StackFacts, url: str) -> Iterator[Check]:
             f"LMCache does not answer {_why(answer)}; requests are computed without it",
             "look at the tier's log",
         )
-    metrics = health.get(f"{facts.engine_url}/metrics", timeout_s=ASK_S)
-    yield breaker(metrics.body.decode(errors="replace"))
+    for engine_url in facts.engine_urls:
+        metrics = health.get(f"{engine_url}/metrics", timeout_s=ASK_S)
+        yield breaker(metrics.body.decode(errors="replace"))
     if facts.redis_url is not None:
         yield redis_policy(facts.redis_url)
 
@@ -83,19 +89,30 @@ def _adapters(url: str) -> Iterator[Check]:
     yield from adapters(status, url=url)
 
 
-def _gateway(url: str) -> Iterator[Check]:
-    answer = health.get(f"{url}/readyz", timeout_s=ASK_S)
+def gateway_alone(url: str, *, key: str | None = None) -> Iterator[Check]:
+    """What a gateway says of itself and its engines; `key` as above."""
+    answer = health.get(f"{url}/readyz", timeout_s=ASK_S, key=key)
     body = answer.json()
     if not isinstance(body, dict) or "status" not in body:
         yield problem("gateway", f"{url} does not answer {_why(answer)}", "look at its log")
         return
+    if set(body) == {"status"}:
+        yield _unseen(url, str(body["status"]))
+        return
     yield from readiness(body, url=url)
     if body["status"] == "not ready":
         return
-    plan = health.get(f"{url}/foreword/plan", timeout_s=ASK_S).json()
+    plan = health.get(f"{url}/foreword/plan", timeout_s=ASK_S, key=key).json()
     yield from tier_speeds(plan)
-    report = health.get(f"{url}/foreword/report", timeout_s=ASK_S).json()
+    report = health.get(f"{url}/foreword/report", timeout_s=ASK_S, key=key).json()
     yield from cross_check(report)
+
+
+def _unseen(url: str, status: str) -> Check:
+    """The gateway has keys, and tells a stranger no more than its status."""
+    advice = "set FOREWORD_API_KEY to an admin's key to see the rest"
+    make = problem if status == "not ready" else note
+    return make("gateway", f"{url} says it is {status}", advice)
 
 
 def _why(answer: health.HttpAnswer) -> str:

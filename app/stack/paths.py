@@ -9,8 +9,9 @@ from pathlib import Path
 
 # Shared memory with random names, left when the process that made it is killed. Source: CPython
 # Lib/multiprocessing/synchronize.py (semaphores); sglang 0.5.23, srt/managers/load_snapshot.py and
-# srt/utils/stale_shm_cleanup.py; lmcache 0.5.6, v1/platform/devices/cpu/shm.py.
-ORPHAN_PREFIXES = ("sem.mp-", "sglang_loads_", "sgl_shm_", "lmcache_kv_")
+# srt/utils/stale_shm_cleanup.py; lmcache 0.5.6, v1/platform/devices/cpu/shm.py; our engine guard's
+# folders of metrics.
+ORPHAN_PREFIXES = ("sem.mp-", "sglang_loads_", "sgl_shm_", "lmcache_kv_", "foreword_metrics_")
 
 # The kernel takes 107 bytes for a socket's path; SGLang adds up to 12 to its TMPDIR.
 LONGEST_SOCKET_FOLDER_BYTES = 90

@@ -35,6 +35,10 @@ class ProcessSpec:
     """Starts of names in /dev/shm that are its own: unlinked once the process has ended."""
     orphans: tuple[str, ...] = ()
     """Starts of names that other programs use too: unlinked if nobody has the file open."""
+    stdin: int | None = None
+    """File descriptor that it reads, where it is to read anything."""
+    stdout: int | None = None
+    """File descriptor that its stdout goes to instead of where its stderr goes."""
 
 
 class LeashedProcess:
@@ -54,6 +58,8 @@ class LeashedProcess:
     def start(cls, spec: ProcessSpec, *, output: IO[bytes] | int) -> Self:
         """Starts the command, its stdout and stderr going to ``output``.
 
+        Descriptors in the spec stay open here: the caller closes them.
+
         Raises:
             CommandNotRunError: the command could not be run.
         """
@@ -66,6 +72,9 @@ class LeashedProcess:
         ]
         argv += [f"--shared-memory={prefix}" for prefix in spec.shared_memory]
         argv += [f"--orphans={prefix}" for prefix in spec.orphans]
+        given = {"stdin": spec.stdin, "stdout": spec.stdout}
+        descriptors = {name: fd for name, fd in given.items() if fd is not None}
+        argv += [f"--{name}={fd}" for name, fd in descriptors.items()]
         began = time.time()
         # A session of its own: the terminal's Ctrl-C reaches the supervisor alone.
         leash_process = subprocess.Popen(
@@ -76,6 +85,7 @@ class LeashedProcess:
             env=dict(spec.env),
             cwd=spec.cwd,
             start_new_session=True,
+            pass_fds=tuple(descriptors.values()),
         )
         try:
             pid = _read_pid(leash_process)

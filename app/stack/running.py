@@ -3,8 +3,8 @@
 import os
 
 from app.stack.errors import StackError
+from app.stack.parts import StackParts
 from app.stack.ports import LOOPBACK
-from app.stack.services import StackParts
 from app.stack.stack_file import ProcessFacts, StackFacts
 from app.stack.supervisor import Supervisor
 
@@ -26,11 +26,17 @@ class RunningStack:
 
     @property
     def engine_url(self) -> str:
-        return self._parts.engine_url
+        """The first engine."""
+        return self._parts.engine_urls[0]
+
+    @property
+    def engine_urls(self) -> tuple[str, ...]:
+        """All engines: engine-0, engine-1, …"""
+        return self._parts.engine_urls
 
     @property
     def kv_events(self) -> str | None:
-        """ZMQ address of the engine's KV events."""
+        """ZMQ address of the only engine's KV events."""
         return self._parts.kv_events
 
     @property
@@ -44,7 +50,7 @@ class RunningStack:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Running processes by name: redis, tier, engine, gateway."""
+        """Running processes by name: redis, tier, engine-0, engine-1, …, gateway."""
         keepers = self._supervisor.keepers
         return {name: pid for name, keeper in keepers.items() if (pid := keeper.pid) is not None}
 
@@ -93,6 +99,7 @@ def describe(parts: StackParts, supervisor: Supervisor, *, started: str, ready: 
         home=str(parts.home.root),
         url=stack.url,
         engine_url=stack.engine_url,
+        engine_urls=stack.engine_urls,
         kv_events=stack.kv_events,
         tier_url=stack.tier_url,
         tier_address=f"{LOOPBACK}:{parts.ports.tier}" if has_tier else None,

@@ -3,106 +3,28 @@
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.stack import commands, health
-from app.stack.environment_plan import EngineEnvironment
-from app.stack.errors import KvSerdeError, ProgramMissingError
+from app.stack.errors import ProgramMissingError
 from app.stack.keeper import Service
-from app.stack.model import read_head_dim
-from app.stack.paths import ORPHAN_PREFIXES, HomePaths
+from app.stack.parts import StackParts
+from app.stack.paths import ORPHAN_PREFIXES
 from app.stack.ports import LOOPBACK
 from app.stack.process import ProcessSpec
-from app.stack.settings import Model, Ports, StackSettings
-from cache.errors import TierSettingsError
-from cache.tiers import LossySerde, RedisTier, TierSettings
+from app.stack.settings import EnginePorts, Model, StackSettings
+from cache.tiers import TierSettings
 
 ASK_S = 5.0
 GENERATE_S = 90.0
 GIB = 1024**3
 REDIS_PORT = 6379
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackParts:
-    """All that the services are made from.
-
-    Attributes:
-        environment: None if the engine is somebody else's.
-        tiers: as asked for, Redis' address included.
-        scratch: TMPDIR of engine and tier.
-        cores: how many cores this process may use.
-    """
-
-    settings: StackSettings
-    home: HomePaths
-    ports: Ports
-    environment: EngineEnvironment | None
-    model: Model | None
-    tiers: TierSettings | None
-    scratch: Path
-    cores: int
-
-    @property
-    def engine_url(self) -> str:
-        return self.settings.engine_url or f"http://{LOOPBACK}:{self.ports.engine}"
-
-    @property
-    def tier_url(self) -> str:
-        return f"http://{LOOPBACK}:{self.ports.tier_http}"
-
-    @property
-    def kv_events(self) -> str | None:
-        """ZMQ address of the engine's KV events, unless its own arguments say otherwise."""
-        return f"tcp://{LOOPBACK}:{self.ports.kv_events}" if self._own_kv_events else None
-
-    @property
-    def kv_events_replay(self) -> str | None:
-        """Where KV events can be asked for again."""
-        return f"tcp://{LOOPBACK}:{self.ports.kv_events_replay}" if self._own_kv_events else None
-
-    @property
-    def _own_kv_events(self) -> bool:
-        named = commands.KV_EVENTS_OPTION in self.settings.engine.arguments
-        return self.environment is not None and not named
-
-    @property
-    def gateway_url(self) -> str:
-        host = LOOPBACK if self.settings.host in {"0.0.0.0", "::"} else self.settings.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.ports.gateway}"
-
-
-def stack_tiers(settings: StackSettings, ports: Ports, model: Model | None) -> TierSettings | None:
-    """The tiers with the stack's own Redis as G4 and a lossy serde, if those are wanted.
-
-    Raises:
-        KvSerdeError: the serde doesn't fit the model.
-    """
-    tiers = settings.tiers
-    if tiers is None or not tiers.enabled:
-        return None
-    if settings.redis:
-        own = RedisTier(host=LOOPBACK, port=ports.redis, max_gb=settings.redis_gb)
-        tiers = replace(tiers, redis=own)
-    if settings.kv_serde is not None:
-        tiers = _with_serde(tiers, settings.kv_serde, model)
-    return tiers
-
-
-def _with_serde(tiers: TierSettings, serde: LossySerde, model: Model | None) -> TierSettings:
-    head_dim = None
-    if serde.needs_head_dim:
-        head_dim = None if model is None or model.folder is None else read_head_dim(model.folder)
-    try:
-        return replace(tiers, serde=serde, head_dim=head_dim)
-    except TierSettingsError as error:
-        raise KvSerdeError(serde=serde.value, problem=str(error)) from error
+ENGINES = "engines"
 
 
 def build_services(parts: StackParts) -> list[Service]:
-    """In the order of starting: Redis, tier, engine, gateway.
+    """In the order of starting: Redis, tier, engines, gateway.
 
     Raises:
         ProgramMissingError: Redis is asked for and not installed.
@@ -113,10 +35,18 @@ def build_services(parts: StackParts) -> list[Service]:
             if parts.settings.redis:
                 services.append(_redis(parts))
             services.append(_tier(parts, parts.environment.python, parts.tiers))
-        services.append(_engine(parts, parts.environment.python, parts.model))
+        services.extend(
+            _engine(parts, parts.environment.python, parts.model, number=number, ports=ports)
+            for number, ports in enumerate(parts.ports.engines)
+        )
     if parts.settings.gateway:
         services.append(_gateway(parts))
     return services
+
+
+def engine_name(number: int) -> str:
+    """As the gateway names its replicas too."""
+    return f"engine-{number}"
 
 
 def redis_address(url: str) -> tuple[str, int]:
@@ -171,6 +101,7 @@ def _tier(parts: StackParts, python: Path, tiers: TierSettings) -> Service:
         port=parts.ports.tier,
         http_port=parts.ports.tier_http,
         prometheus_port=parts.ports.tier_prometheus,
+        otlp_url=parts.settings.tiers_otlp_url,
     )
     return _service(
         parts,
@@ -189,15 +120,18 @@ def _tier(parts: StackParts, python: Path, tiers: TierSettings) -> Service:
     )
 
 
-def _engine(parts: StackParts, python: Path, model: Model) -> Service:
+def _engine(
+    parts: StackParts, python: Path, model: Model, *, number: int, ports: EnginePorts
+) -> Service:
     argv = commands.engine_argv(
         python,
         model=model,
         options=parts.settings.engine,
-        port=parts.ports.engine,
-        kv_events_port=parts.ports.kv_events,
-        kv_events_replay_port=parts.ports.kv_events_replay,
+        port=ports.http,
+        kv_events_port=ports.kv_events,
+        kv_events_replay_port=ports.kv_events_replay,
         tier_settings=None if parts.tiers is None else parts.home.tier_settings,
+        traces_url=parts.settings.traces_url,
     )
     env = commands.engine_env(
         parts.settings.base_env,
@@ -205,16 +139,16 @@ def _engine(parts: StackParts, python: Path, model: Model) -> Service:
         model=model,
         options=parts.settings.engine,
         tiers=parts.tiers,
-        threads=commands.engine_threads(parts.cores),
+        threads=commands.engine_threads(parts.cores, engines=len(parts.ports.engines)),
         scratch=parts.scratch,
     )
     from_hub = model.folder is None
     return _service(
         parts,
-        "engine",
+        engine_name(number),
         argv,
         env,
-        ready=lambda: engine_is_ready(parts.engine_url),
+        ready=lambda: engine_is_ready(f"http://{LOOPBACK}:{ports.http}"),
         ready_within_s=7200.0 if from_hub else 600.0,
         usually="a minute, and the model's download" if from_hub else "15 to 60 s",
         # SGLang looks for open requests every 5 s, and then ends its processes.
@@ -222,6 +156,7 @@ def _engine(parts: StackParts, python: Path, model: Model) -> Service:
         orphans=ORPHAN_PREFIXES,
         # The guard waits for the tier, when the model is loaded; the tier is up by then.
         beside=True,
+        kind=ENGINES,
     )
 
 
@@ -232,7 +167,7 @@ def _gateway(parts: StackParts) -> Service:
         cache=parts.settings.cache,
         host=parts.settings.host,
         port=parts.ports.gateway,
-        engine_url=parts.engine_url,
+        engine_urls=parts.engine_urls,
         model=parts.model,
         tiers=parts.tiers,
         tier_url=None if parts.tiers is None else parts.tier_url,
@@ -248,7 +183,7 @@ def _gateway(parts: StackParts) -> Service:
         ready_within_s=120.0,
         usually="3 to 10 s",
         # Longer than the gateway's own patience with open requests.
-        stop_grace_s=35.0,
+        stop_grace_s=commands.gateway_drain_s(env) + 5.0,
     )
 
 
@@ -264,6 +199,7 @@ def _service(
     stop_grace_s: float,
     essential: bool = True,
     beside: bool = False,
+    kind: str | None = None,
     shared_memory: tuple[str, ...] = (),
     orphans: tuple[str, ...] = (),
 ) -> Service:
@@ -285,4 +221,5 @@ def _service(
         restart=parts.settings.restart,
         essential=essential,
         beside=beside,
+        kind=kind or name,
     )

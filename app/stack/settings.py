@@ -40,12 +40,16 @@ class StackSettings:
     Attributes:
         model: the default model's name, a folder, or a hub's name.
         engine_url: a running SGLang; then neither engine nor tiers are started.
+        replicas: engines that are started, all with the same model and options.
         tiers: LMCache's tiers, or None for none.
         kv_serde: makes KV smaller below RAM; what it must know of the model is read from its files.
         redis: whether to start a Redis of its own as tier G4.
         gateway: whether to start the gateway.
         port: the gateway's; 0 takes a free one. The others are always free loopback ports.
         cpu: run the engine on the CPU though the machine has a GPU.
+        traces_url: OTLP/HTTP address that the engines send their traces to; None: none are made.
+        tiers_otlp_url: OTLP/gRPC address that LMCache sends traces and metrics to.
+        database_url: the gateway's, where it is no file in the home.
         base_env: what the processes inherit.
         deploy: what the engine's environment is made from; None finds it by itself.
     """
@@ -56,6 +60,7 @@ class StackSettings:
     model: str = DEFAULT_MODEL
     engine_url: str | None = None
     engine: EngineOptions = EngineOptions()
+    replicas: int = 1
     tiers: TierSettings | None = field(default_factory=TierSettings)
     kv_serde: LossySerde | None = None
     redis: bool = False
@@ -64,6 +69,9 @@ class StackSettings:
     host: str = LOOPBACK
     port: int = DEFAULT_PORT
     cpu: bool = False
+    traces_url: str | None = None
+    tiers_otlp_url: str | None = None
+    database_url: str | None = field(default=None, repr=False)
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     deploy: DeployFiles | None = None
 
@@ -84,12 +92,19 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePorts:
+    """The loopback ports of one engine."""
+
+    http: int
+    kv_events: int
+    kv_events_replay: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """The stack's loopback ports."""
 
-    engine: int
-    kv_events: int
-    kv_events_replay: int
+    engines: tuple[EnginePorts, ...]
     tier: int
     tier_http: int
     tier_prometheus: int

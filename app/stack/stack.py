@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from app.admission.direct import keys_exist
 from app.stack import files
 from app.stack.deploy_files import DeployFiles, find_deploy_files
 from app.stack.environment import ensure_environment
@@ -25,18 +26,13 @@ from app.stack.errors import (
 from app.stack.health import get
 from app.stack.leftovers import end_leftovers
 from app.stack.model import ModelMaker, ensure_default_model, find_model
+from app.stack.parts import StackParts, stack_tiers
 from app.stack.paths import LONGEST_SOCKET_FOLDER_BYTES, CachePaths, HomePaths, resolve
 from app.stack.ports import LOOPBACK, claim_port, free_ports, is_loopback
 from app.stack.progress import Say, silent
 from app.stack.running import RunningStack, describe
-from app.stack.services import (
-    ASK_S,
-    StackParts,
-    build_services,
-    redis_program,
-    stack_tiers,
-)
-from app.stack.settings import Model, Ports, StackSettings
+from app.stack.services import ASK_S, build_services, redis_program
+from app.stack.settings import EnginePorts, Model, Ports, StackSettings
 from app.stack.stack_file import read_stack_file, write_stack_file
 from app.stack.supervisor import Supervisor
 from cache.tiers import engine_config
@@ -127,7 +123,9 @@ def _hold(home: HomePaths) -> Iterator[None]:
 
 def _refuse_early(settings: StackSettings) -> Model | None:
     """What cannot work is refused before anything is made; returns the model, if known by then."""
-    if not is_loopback(settings.host):
+    if not is_loopback(settings.host) and not keys_exist(
+        resolve(settings.home), settings.database_url
+    ):
         raise HostNeedsKeysError(host=settings.host)
     if settings.redis:
         redis_program(settings)
@@ -157,11 +155,15 @@ def _clear_leftovers(home: HomePaths, say: Say) -> None:
 
 
 def _choose_ports(settings: StackSettings) -> Ports:
-    engine, kv_events, replay, tier, tier_http, tier_prometheus, redis = free_ports(7)
+    # All at once: ports that are free one after the other may be the same.
+    free = iter(free_ports(3 * settings.replicas + 4))
+    engines = tuple(
+        EnginePorts(http=next(free), kv_events=next(free), kv_events_replay=next(free))
+        for _ in range(settings.replicas)
+    )
+    tier, tier_http, tier_prometheus, redis = free
     return Ports(
-        engine=engine,
-        kv_events=kv_events,
-        kv_events_replay=replay,
+        engines=engines,
         tier=tier,
         tier_http=tier_http,
         tier_prometheus=tier_prometheus,

@@ -30,6 +30,8 @@ class StackFacts:
         started: ISO 8601, UTC.
         ready: whether everything has been ready once; until then the URL may not answer.
         url: the gateway.
+        engine_url: the first engine; ``engine_urls`` has all.
+        kv_events: of the only engine; several tell their own.
         tier_url: LMCache's HTTP side (health, metrics).
         tier_address: where the engine reaches LMCache.
         model: its public name; ``model_path`` is SGLang's ``--model-path``.
@@ -49,6 +51,7 @@ class StackFacts:
     model: str | None
     model_path: str | None
     environment: str | None
+    engine_urls: tuple[str, ...] = ()
     processes: Mapping[str, ProcessFacts] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
@@ -67,6 +70,7 @@ def read_stack_file(path: Path) -> StackFacts | None:
         if raw["schema_version"] != SCHEMA_VERSION:
             return None
         processes = {name: ProcessFacts(**facts) for name, facts in raw.pop("processes").items()}
-        return StackFacts(processes=processes, **raw)
+        urls = tuple(raw.pop("engine_urls", None) or (raw["engine_url"],))
+        return StackFacts(processes=processes, engine_urls=urls, **raw)
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -60,14 +60,27 @@ class Supervisor:
             keeper.stop()
 
     def wait_for_failure(self, timeout_s: float | None = None) -> StackError | None:
-        """Waits until an essential service has been given up; None if the time is over first."""
+        """Waits until an essential service has been given up, and all others of its kind too.
+
+        Returns:
+            The first one's failure; None if the time is over first.
+        """
         while True:
-            for keeper in self.keepers.values():
-                if keeper.failure is not None and keeper.service.essential:
-                    return keeper.failure
+            failure = self._failure()
+            if failure is not None:
+                return failure
             if not self._changed.wait(timeout_s):
                 return None
             self._changed.clear()
+
+    def _failure(self) -> StackError | None:
+        for keeper in self.keepers.values():
+            if keeper.failure is not None and keeper.service.essential:
+                kind = keeper.service.kind
+                others = [k for k in self.keepers.values() if kind and k.service.kind == kind]
+                if all(other.failure is not None for other in others):
+                    return keeper.failure
+        return None
 
     def _on_change(self) -> None:
         self._tell()

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 import app
+from app.database import open_database
 from app.stack.backoff import NEVER_RESTART, RestartPolicy
 from app.stack.errors import StackError
 from app.stack.running import RunningStack
@@ -22,9 +23,12 @@ from app.stack.settings import (
     StackSettings,
 )
 from app.stack.stack import start_stack
+from app.starting import read_settings, told_in_a_sentence
+from app.telemetry import traces_url
 from cache.tiers import LossySerde, TierSettings
 
 SAMPLE_COLLECTION = "ferry"
+MOST_REPLICAS = 64
 POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
@@ -37,6 +41,13 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
     help="Model folder or hub name for SGLang.",
 )
 @click.option("--engine-url", metavar="URL", help="Use a running SGLang instead of starting one.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, MOST_REPLICAS),
+    default=1,
+    show_default=True,
+    help="Engines to start, each with a pool of its own; they share the tiers.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Gateway's address.")
 @click.option(
     "--port",
@@ -88,12 +99,20 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
     type=click.Choice([serde.value for serde in LossySerde]),
     help="Make KV smaller below RAM; answers change a little.",
 )
+@click.option(
+    "--engine-args",
+    metavar="TEXT",
+    default="",
+    help="Further options of SGLang, as on its own command line, such as "
+    "'--tool-call-parser auto'.",
+)
 @click.option("--no-restart", is_flag=True, help="Leave a process that ended stopped.")
 @click.option("--cpu", is_flag=True, help="Run the engine on the CPU in spite of a GPU.")
 def up(
     *,
     model: str,
     engine_url: str | None,
+    replicas: int,
     host: str,
     port: int,
     home: Path,
@@ -105,10 +124,11 @@ def up(
     redis: bool,
     redis_gb: float,
     kv_serde: str | None,
+    engine_args: str,
     no_restart: bool,
     cpu: bool,
 ) -> None:
-    """Start engine, cache tiers and gateway here, until Ctrl-C.
+    """Start engines, cache tiers and gateway here, until Ctrl-C.
 
     The first time this installs the engine (about 2 GB) and makes the default model. One Ctrl-C
     stops everything in order, a second one kills it.
@@ -118,15 +138,23 @@ def up(
             "--redis is a tier, and --kv-serde is of tiers: leave --no-tiers away."
         )
     own = redis or model != DEFAULT_MODEL or pool_tokens != EngineOptions().pool_tokens
+    own |= replicas > 1 or bool(engine_args)
     if engine_url is not None and own:
         raise click.UsageError("--engine-url brings its own model and tiers: leave those options.")
+    with told_in_a_sentence():
+        served = read_settings()
+        secret = served.database.url
+        database_url = None if secret is None else secret.get_secret_value()
+        if database_url is not None:  # before the minutes that engines take
+            open_database(database_url).dispose()
     settings = StackSettings(
         home=home,
         cache=cache,
         base_env=os.environ,
         model=model,
         engine_url=None if engine_url is None else engine_url.rstrip("/"),
-        engine=EngineOptions(pool_tokens=pool_tokens),
+        engine=EngineOptions(pool_tokens=pool_tokens, arguments=_words(engine_args)),
+        replicas=replicas,
         tiers=None if no_tiers else TierSettings(ram_gb=ram_gb, ssd_gb=ssd_gb or None),
         kv_serde=None if kv_serde is None else LossySerde(kv_serde),
         redis=redis,
@@ -134,9 +162,19 @@ def up(
         host=host,
         port=port,
         cpu=cpu,
+        traces_url=traces_url(served.telemetry, os.environ),
+        tiers_otlp_url=served.telemetry.tiers_otlp_url,
+        database_url=database_url,
         restart=NEVER_RESTART if no_restart else RestartPolicy(),
     )
     sys.exit(run(settings))
+
+
+def _words(line: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise click.UsageError(f"--engine-args: {str(error).lower()} in {line!r}.") from error
 
 
 def run(settings: StackSettings) -> int:
@@ -170,6 +208,7 @@ def welcome(stack: RunningStack, settings: StackSettings) -> str:
             f"Foreword is ready at {url} (Ctrl-C stops it). In another terminal:",
             "",
             *(f"  {command}" for command in first_commands(url, home_prefix(settings))),
+            *(["", f"In a browser: {stack.url}/ui"] if stack.url else []),
         ]
     )
 

@@ -10,6 +10,8 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    StrictBool,
+    StrictInt,
     StringConstraints,
     model_validator,
 )
@@ -31,14 +33,14 @@ class ExpiresAfter(_Body):
     """After how many days without use a vector store goes."""
 
     anchor: Literal["last_active_at"]
-    days: Annotated[int, Field(ge=1, le=365)]
+    days: Annotated[int, Field(ge=1, le=365, strict=True)]
 
 
 class ChunkSizes(_Body):
     """Sizes in tokens of the embedding model."""
 
-    max_chunk_size_tokens: int
-    chunk_overlap_tokens: int
+    max_chunk_size_tokens: StrictInt
+    chunk_overlap_tokens: StrictInt
 
 
 class AutoChunking(_Body):
@@ -62,7 +64,7 @@ class StoreOptions(_Body):
     several compete for the engine's memory."""
 
     mode: Mode | None = None
-    priority: Annotated[int, Field(ge=-1000, le=1000)] | None = None
+    priority: Annotated[int, Field(ge=-1000, le=1000, strict=True)] | None = None
 
 
 class FileOptions(_Body):
@@ -76,7 +78,7 @@ class SearchOptions(_Body):
 
     groups: _Groups = []
     mode: Literal["hybrid", "vector", "lexical"] = "hybrid"
-    rerank: bool = False
+    rerank: StrictBool = False
 
 
 class VectorStoreCreate(_Body):
@@ -169,7 +171,7 @@ class RankingOptions(_Body):
     """How results are ranked, and the least score that one must have."""
 
     ranker: Literal["none", "auto", "default-2024-11-15"] | None = None
-    score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
+    score_threshold: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.0
 
 
 class VectorStoreSearch(_Body):
@@ -177,9 +179,9 @@ class VectorStoreSearch(_Body):
 
     query: _Query | Annotated[list[_Query], Field(min_length=1, max_length=16)]
     filters: dict[str, Any] | None = None
-    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
+    max_num_results: Annotated[int, Field(ge=1, le=50, strict=True)] = 10
     ranking_options: RankingOptions = RankingOptions()
-    rewrite_query: bool = False
+    rewrite_query: StrictBool = False
     foreword: SearchOptions = SearchOptions()
 
     @property

@@ -12,6 +12,7 @@ connection, the routes and server are its rim.
 """
 
 from bench.engine_sim.config import (
+    CallConfig,
     ClockConfig,
     EventsConfig,
     EvictionPolicy,
@@ -21,6 +22,7 @@ from bench.engine_sim.config import (
 from bench.engine_sim.server import SimulatorThread
 
 __all__ = [
+    "CallConfig",
     "ClockConfig",
     "EventsConfig",
     "EvictionPolicy",

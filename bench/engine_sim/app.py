@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from bench.engine_sim import chat_route, ops_routes, text_routes
+from bench.engine_sim import chat_route, completions_route, ops_routes, text_routes
 from bench.engine_sim.config import SimulatorConfig
 from bench.engine_sim.connection import Connections, FaultInjector
 from bench.engine_sim.engine import SimulatedEngine
@@ -54,6 +54,7 @@ def _routes() -> list[Route]:
     get, post = ["GET"], ["POST"]
     return [
         Route("/v1/chat/completions", chat_route.chat, methods=post),
+        Route("/v1/completions", completions_route.complete, methods=post),
         Route("/generate", text_routes.generate, methods=["POST", "PUT"]),
         Route("/v1/tokenize", text_routes.tokenize, methods=post),
         Route("/tokenize", text_routes.tokenize, methods=post),
@@ -71,5 +72,6 @@ def _routes() -> list[Route]:
         Route("/abort_request", ops_routes.abort, methods=post),
         Route("/metrics", ops_routes.metrics, methods=get),
         Route("/simulator", ops_routes.simulator_state, methods=get),
+        Route("/simulator/requests", ops_routes.simulator_requests, methods=get),
         Route("/simulator/faults", ops_routes.order_fault, methods=["POST", "DELETE"]),
     ]

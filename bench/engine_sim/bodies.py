@@ -132,6 +132,33 @@ class ChatBody(Rendered):
                 return tuple(many)
 
 
+class CompletionBody(BaseModel):
+    """`POST /v1/completions`; several prompts in one request are not simulated."""
+
+    model: str = "default"
+    prompt: str | list[int]
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    max_tokens: int = Field(default=16, gt=0)
+    temperature: float | None = None
+    top_p: float | None = None
+    n: int = 1
+    echo: bool = False
+    logprobs: int | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool = False
+    rid: str | None = None
+    cache_salt: str | None = None
+    extra_key: str | None = None
+    priority: int | None = None
+    return_cached_tokens_details: bool = False
+    return_token_ids: bool = False
+
+    def stops(self) -> tuple[str, ...]:
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+
 class SamplingParams(BaseModel):
     """`/generate`: the part of `sampling_params` that is simulated."""
 

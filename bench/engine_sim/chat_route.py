@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from bench.engine_sim import wire
 from bench.engine_sim.bodies import ChatBody
 from bench.engine_sim.changes import Namespace
+from bench.engine_sim.config import CallConfig
 from bench.engine_sim.connection import (
     JsonResponse,
     read_body,
@@ -22,6 +23,7 @@ from bench.engine_sim.connection import (
 from bench.engine_sim.engine import Answer, Ask, SimulatedEngine
 from bench.engine_sim.limits import RequestRefusedError
 from bench.engine_sim.prompting import prompt_ids
+from bench.engine_sim.request import EngineRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,11 @@ class _Reply:
         if self.body.return_output_ids_in_sglext:
             block["output_ids"] = [list(request.output) for request in requests]
         return block or None
+
+    def calls(self, request: EngineRequest) -> list[wire.Json]:
+        """The calls that an answer is."""
+        calls = _calls(self.engine, self.body)
+        return [wire.tool_call(call, request, index) for index, call in enumerate(calls)]
 
     def usage(self) -> wire.Json:
         requests = [answer.request for answer in self.answers]
@@ -101,6 +108,23 @@ def namespace(cache_salt: str | None, extra_key: str | None) -> Namespace:
     return Namespace(cache_salt or None, extra_key or None)
 
 
+def _calls(engine: SimulatedEngine, body: ChatBody) -> tuple[CallConfig, ...]:
+    """The calls that the model is set to make, where it may call a tool."""
+    call, script = engine.config.call, engine.config.script
+    if not body.tools or body.tool_choice == "none":
+        return ()
+    if script:
+        called = sum("tool_calls" in (message.model_extra or {}) for message in body.messages)
+        return script[called] if called < len(script) else ()
+    return () if call is None else (call,)
+
+
+def _with_adapter(engine: SimulatedEngine, body: ChatBody) -> str | None:
+    """The extra key, which an adapter (model `NAME:ADAPTER`) is part of."""
+    adapter = (body.model or "").rpartition(":")[2]
+    return (body.extra_key or "") + adapter if adapter in engine.config.adapters else body.extra_key
+
+
 def _submit(engine: SimulatedEngine, body: ChatBody, labels: Mapping[str, str]) -> _Reply:
     """Queue a body's n requests. Raises RequestRefusedError."""
     if not body.messages:
@@ -116,7 +140,7 @@ def _submit(engine: SimulatedEngine, body: ChatBody, labels: Mapping[str, str]) 
             Ask(
                 rid=rid if index == 0 else f"{rid}_{index}",
                 prompt=tuple(ids),
-                namespace=namespace(body.cache_salt, body.extra_key),
+                namespace=namespace(body.cache_salt, _with_adapter(engine, body)),
                 max_new_tokens=limit,
                 stops=body.stops(),
                 stop_ids=tuple(body.stop_token_ids),
@@ -124,6 +148,7 @@ def _submit(engine: SimulatedEngine, body: ChatBody, labels: Mapping[str, str]) 
                 priority=body.priority,
                 labels=labels,
                 streaming=body.stream,
+                said="".join(call.text for call in _calls(engine, body)),
             )
         )
         for index in range(body.n)
@@ -148,6 +173,7 @@ async def _whole(request: Request, reply: _Reply) -> Response:
             [answer.request for answer in reply.answers],
             cache_report=reply.engine.config.cache_report,
             sglext=reply.sglext(),
+            calls=reply.calls(reply.answers[0].request),
         )
     )
 
@@ -161,7 +187,11 @@ async def _parts(reply: _Reply) -> AsyncGenerator[bytes]:
             async for part in _spoken(reply, index, answer):
                 yield part
         for index, answer in enumerate(reply.answers):
-            yield wire.sse(wire.chunk(head, [wire.delta(index, answer.request)]))
+            end = wire.delta(index, answer.request)
+            for call in reply.calls(answer.request):
+                yield wire.sse(wire.chunk(head, [wire.delta(index, tool_calls=[call])]))
+                end["finish_reason"] = "tool_calls"
+            yield wire.sse(wire.chunk(head, [end]))
         if (sglext := reply.sglext()) is not None:
             yield wire.sse(wire.chunk(head, [], usage=None, sglext=sglext))
         if options is not None and options.include_usage:
@@ -183,7 +213,7 @@ async def _spoken(reply: _Reply, index: int, answer: Answer) -> AsyncGenerator[b
             )
         stream = answer.request.text
         text = stream.text[said : stream.sayable]
-        if not text:
+        if not text or reply.calls(answer.request):
             continue
         said += len(text)
         usage = (

@@ -68,6 +68,21 @@ class EventsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallConfig:
+    """A call that the model makes whenever it may call a tool.
+
+    Attributes:
+        text: as the model writes it, control tokens spelled out.
+        name: of the tool, as the engine's parser of tool calls reads it out of the text.
+        arguments: JSON text, likewise.
+    """
+
+    text: str
+    name: str
+    arguments: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatorConfig:
     """One simulated replica.
 
@@ -77,7 +92,11 @@ class SimulatorConfig:
         context_tokens: the window (`--context-length`).
         eos_every_tokens: an answer ends by itself after so many tokens on average; None: never.
         opening: what every answer begins with.
+        call: what it answers where it may call a tool; None: words, as always.
+        script: instead, what it calls by the number of answers with calls among the messages, so
+            that the same messages have the same answer; after the last entry it answers in words.
         labels: the custom labels that are counted (`--tokenizer-metrics-allowed-custom-labels`).
+        adapters: names of LoRA adapters; their KV is nobody else's.
         cache_report: whether usage tells cached tokens (`--enable-cache-report`).
     """
 
@@ -92,8 +111,11 @@ class SimulatorConfig:
     priority_scheduling: bool = False
     cache_report: bool = True
     labels: tuple[str, ...] = ()
+    adapters: tuple[str, ...] = ()
     eos_every_tokens: int | None = None
     opening: str = ""
+    call: CallConfig | None = None
+    script: tuple[tuple[CallConfig, ...], ...] = ()
     clock: ClockConfig = field(default_factory=ClockConfig)
     tier: TierConfig | None = None
     events: EventsConfig | None = None

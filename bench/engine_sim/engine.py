@@ -3,8 +3,10 @@
 All calls belong to one event loop.
 """
 
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -22,6 +24,8 @@ from bench.engine_sim.request import EngineRequest
 from bench.engine_sim.scheduler import Scheduler
 from bench.engine_sim.tokens import ModelText, TextStream
 
+_ANSWERED_KEPT = 50_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
@@ -30,6 +34,7 @@ class Ask:
     Attributes:
         max_new_tokens: None: as many as the window allows.
         labels: custom labels, already cut down to those that are counted.
+        said: the answer, where the model is set to make calls.
     """
 
     rid: str
@@ -42,6 +47,20 @@ class Ask:
     priority: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     streaming: bool = False
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A request that has ended.
+
+    Attributes:
+        submitted_at: when it came, by the machine's monotonic clock.
+    """
+
+    submitted_at: float
+    prompt_tokens: int
+    cached_tokens: int
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +69,7 @@ class Answer:
 
     request: EngineRequest
     ask: Ask
+    submitted_at: float = field(default_factory=time.monotonic)
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     async def progress(self) -> AsyncIterator[None]:
@@ -92,6 +112,7 @@ class SimulatedEngine:
             eos_every_tokens=config.eos_every_tokens,
             opening=tuple(model.encode(config.opening, add_special_tokens=False)),
         )
+        self.answered: deque[Answered] = deque(maxlen=_ANSWERED_KEPT)
         self._answers: dict[str, Answer] = {}
         self._wake = anyio.Event()
 
@@ -127,7 +148,7 @@ class SimulatedEngine:
             prompt=ask.prompt,
             namespace=Namespace() if self.faults.ignores_salts() else ask.namespace,
             max_new_tokens=new_tokens_allowed(self.config, len(ask.prompt), ask.max_new_tokens),
-            speaker=Speaker(self._language, ask.prompt),
+            speaker=Speaker(self._speech(ask.said), ask.prompt),
             text=TextStream(self.model, ask.stops),
             stop_ids=self._stop_ids(ask),
             may_end_itself=not ask.ignore_eos,
@@ -182,8 +203,17 @@ class SimulatedEngine:
             "held_tokens": pool.held_tokens,
             "tier_tokens": None if pool.tier is None else pool.tier.used_tokens,
             "simulated_s": self.scheduler.now_s,
+            "event_batches": None if self.publisher is None else self.publisher.published,
             "faults": [fault.kind.value for fault in self.faults.due],
         }
+
+    def _speech(self, said: str) -> Language:
+        """Words of sense or none; what is set to be said has an end."""
+        if not said:
+            return self._language
+        ids = self.model.encode(said, add_special_tokens=False)
+        ended = [] if self.model.eos is None else [self.model.eos]
+        return replace(self._language, opening=(*ids, *ended))
 
     def _stop_ids(self, ask: Ask) -> frozenset[int]:
         """`ignore_eos` ignores the stop tokens of the request too, as a real engine did."""
@@ -201,6 +231,13 @@ class SimulatedEngine:
         answer.notify()
         if request.finish is not None:
             del self._answers[request.rid]
+            self.answered.append(
+                Answered(
+                    submitted_at=answer.submitted_at,
+                    prompt_tokens=len(request.prompt),
+                    cached_tokens=request.cached.tokens,
+                )
+            )
             self.metrics.finished(request, answer.ask.labels, streaming=answer.ask.streaming)
 
     def _publish(self) -> None:

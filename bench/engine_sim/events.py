@@ -118,6 +118,11 @@ class EventPublisher:
             return
         self._pub.send_multipart((self.topic.encode(), sequence.to_bytes(8, "big"), payload))
 
+    @property
+    def published(self) -> int:
+        """Batches so far, those included that were never sent."""
+        return self._sequence
+
     async def serve_replay(self) -> None:
         """Answer replay requests until cancelled."""
         while self._router is not None:

@@ -40,7 +40,7 @@ class Fault:
     """One fault.
 
     Attributes:
-        path: the requests it meets; None: `/v1/chat/completions` and `/generate`.
+        path: the requests it meets; None: `/v1/chat/completions`, `/v1/completions`, `/generate`.
         times: how often; None: until it is taken back.
     """
 
@@ -53,7 +53,7 @@ class Fault:
 
     def meets(self, path: str) -> bool:
         if self.path is None:
-            return path in {"/v1/chat/completions", "/generate"}
+            return path in {"/v1/chat/completions", "/v1/completions", "/generate"}
         return path == self.path
 
 

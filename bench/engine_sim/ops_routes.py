@@ -1,6 +1,7 @@
 """State, health, cache and fault routes of the simulated engine."""
 
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,7 +39,8 @@ async def ready(_: Request) -> Response:
 
 async def models(request: Request) -> Response:
     engine = _engine(request)
-    return JsonResponse({"object": "list", "data": [_card(engine)]})
+    cards = [_card(engine), *(_adapter_card(engine, name) for name in engine.config.adapters)]
+    return JsonResponse({"object": "list", "data": cards})
 
 
 async def model(request: Request) -> Response:
@@ -141,6 +143,11 @@ async def simulator_state(request: Request) -> Response:
     return JsonResponse(_engine(request).state())
 
 
+async def simulator_requests(request: Request) -> Response:
+    """The requests that have ended, the last 50,000 of them, in the order of their ends."""
+    return JsonResponse({"requests": [asdict(each) for each in _engine(request).answered]})
+
+
 async def order_fault(request: Request) -> Response:
     """`POST` orders a fault, `DELETE` takes all back."""
     engine = _engine(request)
@@ -171,6 +178,11 @@ def _card(engine: SimulatedEngine) -> dict[str, Any]:
         "parent": None,
         "max_model_len": engine.config.context_tokens,
     }
+
+
+def _adapter_card(engine: SimulatedEngine, name: str) -> dict[str, Any]:
+    """An adapter stands on the model, and has no window of its own."""
+    return _card(engine) | {"id": name, "parent": engine.config.name, "max_model_len": None}
 
 
 def _kv_events_config(engine: SimulatedEngine) -> str | None:

@@ -3,11 +3,13 @@
 Source: sglang 0.5.23 entrypoints/openai/protocol.py and sse_utils.py; recorded answers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from bench.engine_sim.config import CallConfig
 from bench.engine_sim.request import EngineRequest, FinishReason
 
 DONE = b"data: [DONE]\n\n"
@@ -55,17 +57,22 @@ def cached_details(request: EngineRequest, backend: str | None) -> Json | None:
 
 
 def chat(
-    head: Head, requests: list[EngineRequest], *, cache_report: bool, sglext: Json | None
+    head: Head,
+    requests: list[EngineRequest],
+    *,
+    cache_report: bool,
+    sglext: Json | None,
+    calls: Sequence[Json] = (),
 ) -> Json:
-    """A whole answer; `requests` has one for each choice."""
+    """A whole answer; `requests` has one for each choice, each of which is the `calls` if any."""
     body = {
         "id": head.id,
         "object": "chat.completion",
         "created": head.created,
         "model": head.model,
-        "choices": [_choice(index, request) for index, request in enumerate(requests)],
+        "choices": [_choice(index, request, calls) for index, request in enumerate(requests)],
         "usage": usage(requests, cache_report=cache_report),
-        "metadata": _weights(len(requests[0].output)),
+        "metadata": weights(len(requests[0].output)),
     }
     return body | {"sglext": sglext} if sglext else body
 
@@ -82,7 +89,7 @@ def chunk(head: Head, choices: list[Json], **fields: Json | None) -> Json:
     }
 
 
-def delta(index: int, request: EngineRequest | None = None, **said: str) -> Json:
+def delta(index: int, request: EngineRequest | None = None, **said: Any) -> Json:
     """A choice of a part; `request` is given at its end, for the reason."""
     finish = None if request is None else request.finish
     return {
@@ -91,6 +98,30 @@ def delta(index: int, request: EngineRequest | None = None, **said: str) -> Json
         "logprobs": None,
         "finish_reason": finish,
         "matched_stop": None if request is None else request.matched_stop,
+    }
+
+
+def text_completion(head: Head, choices: list[Json], **fields: Json | None) -> Json:
+    """A whole text completion, or a part of a streamed one."""
+    return {
+        "id": head.id,
+        "object": "text_completion",
+        "created": head.created,
+        "model": head.model,
+        "choices": choices,
+        **fields,
+    }
+
+
+def text_choice(index: int, text: str, request: EngineRequest | None = None, **ids: Any) -> Json:
+    """A choice of a text completion; `request` is given at its end, for the reason."""
+    return {
+        "index": index,
+        "text": text,
+        "logprobs": None,
+        "finish_reason": None if request is None else request.finish,
+        "matched_stop": None if request is None else request.matched_stop,
+        **ids,
     }
 
 
@@ -112,13 +143,29 @@ def generated(request: EngineRequest, *, e2e_s: float, backend: str | None) -> J
     }
 
 
-def _choice(index: int, request: EngineRequest) -> Json:
-    message = {"role": "assistant", "content": request.text.text, "reasoning_content": None}
+def tool_call(call: CallConfig, request: EngineRequest, index: int) -> Json:
+    """A call as the engine's parser tells it."""
+    return {
+        "id": f"call_{request.rid}_{index}",
+        "index": index,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+
+
+def _choice(index: int, request: EngineRequest, calls: Sequence[Json]) -> Json:
+    message: Json = {
+        "role": "assistant",
+        "content": None if calls else request.text.text,
+        "reasoning_content": None,
+    }
+    if calls:
+        message["tool_calls"] = list(calls)
     return {
         "index": index,
         "message": message,
         "logprobs": None,
-        "finish_reason": request.finish,
+        "finish_reason": "tool_calls" if calls else request.finish,
         "matched_stop": request.matched_stop,
     }
 
@@ -135,6 +182,6 @@ def _finish(request: EngineRequest) -> Json | None:
             return {"type": "abort", "message": "Aborted by AbortReq."}
 
 
-def _weights(completion_tokens: int) -> Json:
+def weights(completion_tokens: int) -> Json:
     version = {"version": "default", "start": 0, "end": completion_tokens}
     return {"weight_version": "default", "weight_versions": [version]}

@@ -49,6 +49,9 @@ class ReadyIndex:
     def keys(self, token_ids: object) -> PageKeys:
         return self._keys
 
+    def extended(self, keys: PageKeys, token_ids: bytes) -> PageKeys:
+        return self._keys
+
     def match(self, keys: PageKeys, **where: object) -> Match:
         return self._match
 

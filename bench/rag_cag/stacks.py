@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from bench.child_process import running_child
+from bench.child_process import free_port, running_child
 from bench.errors import GatewayAnswerError, StackStartError
 
 _START_S = 400.0
@@ -22,11 +21,18 @@ _STILL = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """Addresses of a running stack; `tier_url` is None without tiers."""
+    """Addresses of a running stack; `tier_url` is None without tiers.
+
+    Attributes:
+        engine_url: the first engine; `engine_urls` has all of a real stack's.
+        model: its public name.
+    """
 
     url: str
     engine_url: str
     tier_url: str | None = None
+    engine_urls: tuple[str, ...] = ()
+    model: str | None = None
 
     def flush_engine(self) -> None:
         """Empty the engine's memory; the tiers keep theirs."""
@@ -74,6 +80,7 @@ class UpOptions:
     cache: Path
     pool_tokens: int
     model: str | None = None
+    replicas: int = 1
     tiers: bool = True
     ram_gb: float = 1.0
     ssd_gb: float = 4.0
@@ -91,9 +98,9 @@ def running_up(options: UpOptions, folder: Path) -> Iterator[Stack]:
     command = [
         str(Path(sys.executable).with_name("foreword")), "up", "--cpu", "--port", "0",
         "--home", str(home), "--cache", str(options.cache.resolve()),
-        "--pool-tokens", str(options.pool_tokens),
+        "--pool-tokens", str(options.pool_tokens), "--replicas", str(options.replicas),
         *(_tiers(options) if options.tiers else ["--no-tiers"]),
-        *(["--model", options.model] if options.model else []),
+        *(["--model", _model(options.model)] if options.model else []),
     ]  # fmt: skip
     with running_child(command, folder, "stack", _environment(options.env)) as process:
         yield _ready_stack(process, home / "run" / "stack.json", folder / "stack.log")
@@ -114,9 +121,7 @@ def running_simulated(
         engine_url = engine.stdout.readline().strip()
         if not engine_url:
             raise StackStartError("the simulator", folder / "simulator.log")
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
+        port = free_port()
         own = {
             "FOREWORD_HOME": str(folder / "home"),
             "FOREWORD_CACHE": str(folder / "cache"),
@@ -127,6 +132,12 @@ def running_simulated(
             stack = Stack(url=f"http://127.0.0.1:{port}", engine_url=engine_url)
             _wait(lambda: _is_ready(stack.url), gateway, "the gateway", folder / "gateway.log")
             yield stack
+
+
+def _model(model: str) -> str:
+    """A folder by its whole path, since the stack runs in a folder of its own; or a name."""
+    folder = Path(model)
+    return str(folder.resolve()) if folder.is_dir() else model
 
 
 def _tiers(options: UpOptions) -> list[str]:
@@ -146,8 +157,8 @@ def _ready_stack(process: "subprocess.Popen[str]", facts: Path, log: Path) -> St
         with suppress(OSError, json.JSONDecodeError):
             told = json.loads(facts.read_text())
             if told["ready"] and _is_ready(told["url"]):
-                urls = {name: told[name] for name in ("url", "engine_url", "tier_url")}
-                found.append(Stack(**urls))
+                same = {name: told[name] for name in ("url", "engine_url", "tier_url", "model")}
+                found.append(Stack(**same, engine_urls=tuple(told["engine_urls"])))
         return bool(found)
 
     _wait(look, process, "`foreword up`", log)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from bench.child_process import running_child
+from bench.child_process import free_port, running_child
 from bench.errors import SoakError
 from bench.soak.fault_plan import EVENT_BUFFER_STEPS
 from bench.soak.http import HttpClient
@@ -47,7 +46,7 @@ def running_processes(options: SoakOptions) -> Iterator[Running]:
         simulator_command(options, model), folder, "simulator", os.environ
     ) as simulator:
         simulator_port = _announced_port(simulator, folder / "simulator.log")
-        port = _free_port()
+        port = free_port()
         command = [sys.executable, "-m", "app.serve", "--port", str(port)]
         environment = gateway_environment(options, folder, simulator_port)
         with running_child(command, folder, "gateway", environment) as gateway:
@@ -112,10 +111,3 @@ def _announced_port(process: "subprocess.Popen[str]", log: Path) -> int:
     if port is None:
         raise SoakError("the simulator", f"it did not start; see {log}")
     return port
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -6,7 +6,6 @@ neither re-uses what the other had, and its KV events are told apart by these sa
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self
 
@@ -155,7 +154,12 @@ class Replicas:
 def _row(sent: SentPrompt, cached: int | None, accounting: Accounting) -> JSONObject:
     """The accounting as a ledger row has it."""
     lost = {verdict.value: tokens for verdict, tokens in accounting.lost.items()}
-    made = asdict(accounting) | {"lost": lost, "verdict": accounting.verdict.value}
+    divergence = accounting.divergence and accounting.divergence.as_json()
+    made = (
+        msgspec.structs.asdict(accounting)
+        | {"divergence": divergence}
+        | {"lost": lost, "verdict": accounting.verdict.value}
+    )
     return made | {
         "request_id": sent.request_id,
         "prompt_tokens": len(sent.token_ids),

@@ -16,7 +16,7 @@ COPY bench bench
 COPY deploy deploy
 COPY samples samples
 RUN pip install --no-cache-dir --no-deps --no-build-isolation . \
-    && useradd --system --create-home foreword \
+    && useradd --uid 10001 --create-home foreword \
     && install -d -o foreword -g foreword /var/lib/foreword
 
 USER foreword

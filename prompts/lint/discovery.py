@@ -81,6 +81,6 @@ def is_prompt_file(path: Path) -> bool:
 
 
 def _is_template(path: Path) -> bool:
-    """Whether a YAML file says that it is a template, be it a faulty one."""
+    """Whether a YAML file says that it is a template or an agent, be it a faulty one."""
     fields = set(_FIELDS.findall(path.read_bytes()))
     return b"segments" in fields or fields == {b"name", b"version"}

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from prompts.agent_file import is_agent_file, parse_agent
 from prompts.errors import TemplateError, TemplateSyntaxError, TemplateVolatilityError
 from prompts.lint.context import LintContext
 from prompts.lint.findings import Finding, Place, Severity
@@ -91,7 +92,7 @@ class Linter:
             return self._python(source)
         try:
             if suffix in YAML_SUFFIXES:
-                return self._template(source)
+                return _agent(source) if is_agent_file(source.data) else self._template(source)
             return self._plain(source)
         except UnicodeDecodeError as error:
             return _unreadable(source.place(error.start, error.start + 1), "the file is not UTF-8")
@@ -132,6 +133,16 @@ class Linter:
     def _check(self, prompt: PromptSource) -> Iterator[Finding]:
         for each in RULES:
             yield from each.check(prompt, self._context)
+
+
+def _agent(source: SourceFile) -> _Examined:
+    """An agent has no text of Jinja's: it is as it should be, or it can't be read."""
+    findings: list[Finding] = []
+    try:
+        parse_agent(source.path, source.data)
+    except TemplateError as error:
+        findings.append(_parse_finding(source, error))
+    return _Examined(findings=findings, suppressions=[])
 
 
 def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:

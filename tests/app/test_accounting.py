@@ -14,7 +14,7 @@ import pytest
 
 from app.accounting import RequestAccounting
 from app.accounts import Account
-from app.crosscheck import EngineCounters
+from app.books import BookShelf
 from app.engine import EngineClient
 from app.prepared import Prepared
 from app.replica import Replica
@@ -29,7 +29,13 @@ from bench.engine_sim import (
 )
 from prompts import Prompt, TokenizedPrompt
 from tests.app.tier_server import TierServer, running_tier_server
-from tests.gateways import add_collection, gateway_settings, running_gateway, wait_until_ready
+from tests.gateways import (
+    add_collection,
+    gateway_settings,
+    running_gateway,
+    wait_until_followed,
+    wait_until_ready,
+)
 
 FERRY = "When does the ferry to the island leave in the morning, and what does a dog ticket cost? "
 JSONObject = dict[str, Any]
@@ -48,7 +54,8 @@ class Asker:
             "model": "default", "messages": [*messages, {"role": "user", "content": text}],
             "max_tokens": 4, "temperature": 0, "foreword": {},
         } | fields  # fmt: skip
-        answer = httpx.post(f"{self.url}/v1/chat/completions", json=body, trust_env=False)
+        url = f"{self.url}/v1/chat/completions"
+        answer = httpx.post(url, json=body, trust_env=False, timeout=60)
         assert answer.status_code == 200, answer.text
         made: JSONObject = answer.json()
         return made
@@ -67,6 +74,7 @@ class Asker:
 
     def flush(self) -> None:
         httpx.post(f"{self.engine_url}/flush_cache", trust_env=False).raise_for_status()
+        wait_until_followed(self.url, self.engine_url)
 
     def ready(self) -> JSONObject:
         made: JSONObject = httpx.get(f"{self.url}/readyz", trust_env=False).json()
@@ -125,7 +133,7 @@ def test_a_request_that_the_engine_failed_is_explained_by_the_id_in_its_header(
     answer = httpx.post(f"{asker.url}/v1/chat/completions", json=body, trust_env=False)
     assert answer.status_code == 502
     request_id = answer.headers["x-request-id"]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while (told := asker.explain(request_id)).status_code == 404:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -225,10 +233,10 @@ def test_a_given_up_stream_is_accounted(asker: Asker) -> None:
 
 def test_two_at_the_same_time_race(tokenizer_folder: Path, tmp_path: Path) -> None:
     """While the engine computes something else, two of a kind come and are computed together."""
-    slow = ClockConfig(speedup=1, prefill_tokens_per_s=600)
+    slow = ClockConfig(speedup=1, prefill_tokens_per_s=300)
     with asking(tokenizer_folder, tmp_path, clock=slow) as asker:
         blocks: list[JSONObject] = []
-        texts = ("Something else takes a while. " * 20, FERRY * 8, FERRY * 8)
+        texts = ("Something else takes a while. " * 40, FERRY * 8, FERRY * 8)
         threads = [
             threading.Thread(target=lambda t=text: blocks.append(asker.ask(t))) for text in texts
         ]
@@ -305,11 +313,11 @@ def test_a_load_is_split_by_the_tier_servers_word(tokenizer_folder: Path, tmp_pa
             assert tiers.asked == [block["request_id"]]
             assert split["ssd"] == split["storage"] == block["cached_tokens"] == tiers.stop
             assert (split["gpu"], split["ram"], split["redis"]) == (0, 0, 0)
-            tiers.delay_s = 1.0
+            tiers.delay_s = 4.0
             asker.flush()
             before = time.monotonic()
             late = asker.ask(FERRY * 6)
-            assert time.monotonic() - before < 0.9
+            assert time.monotonic() - before < 3
             assert late["cached_by_tier"]["ssd"] is None
             assert late["cached_by_tier"]["storage"] == tiers.stop
 
@@ -340,7 +348,7 @@ def test_a_deleted_collection_takes_its_kv_along(tokenizer_folder: Path, tmp_pat
                 asker.ask("A dog?", **options)
                 assert asker.ask("A dog?", **options)["verdict"] == "hit"
                 client.delete(f"/v1/vector_stores/{store}").raise_for_status()
-                deadline = time.monotonic() + 5
+                deadline = time.monotonic() + 30
                 while not tiers.destroyed:
                     assert time.monotonic() < deadline
                     time.sleep(0.02)
@@ -354,12 +362,9 @@ async def test_a_fault_of_accounting_ends_there(tmp_path: Path) -> None:
     settings = gateway_settings(tmp_path, "http://127.0.0.1:9")
     timeouts = Timeouts(connect_s=1, first_byte_s=1, between_bytes_s=1)
     client = EngineClient(Upstream(settings.engine.url, timeouts=timeouts, max_connections=1))
-    accounting = RequestAccounting(
-        settings,
-        Replica("engine-0", client, tokenizer_folder=None),
-        key=b"k" * 32,
-        counters=EngineCounters(client),
-    )
+    replica = Replica("engine-0", client, tokenizer_folder=None)
+    shelf = BookShelf(settings.accounting, key=b"k" * 32)
+    accounting = RequestAccounting(settings, shelf)
     rendered = Prompt(template="chat@1", segments=())
     account = Account(
         request_id="chatcmpl-1",
@@ -370,17 +375,17 @@ async def test_a_fault_of_accounting_ends_there(tmp_path: Path) -> None:
             salt="salt",
             model="tiny",
             template="chat@1",
-            replica="engine-0",
             body={},
             labels={},
             rendered=rendered,
             prompt=TokenizedPrompt(prompt=rendered, token_ids=(1, 2, 3), ranges=()),
         ),
     )
+    account.sent_to(replica, "only replica", None)
     accounting.expect(account)
     accounting.first_token(account)
     await accounting.settle(account)
-    accounting.close()
+    replica.close()
     assert accounting.errors == 1
     assert account.row().verdict == "unknown"
 
@@ -408,7 +413,7 @@ def test_the_re_use_of_several_answers_to_one_prompt_is_unknown(asker: Asker) ->
 def test_a_client_cant_fill_the_ledger_with_collections_that_arent_there(asker: Asker) -> None:
     body = {
         "model": "default", "messages": [{"role": "user", "content": FERRY}],
-        "foreword": {"collection": "no\0such"},
+        "foreword": {"collection": "no such"},
     }  # fmt: skip
     answer = httpx.post(f"{asker.url}/v1/chat/completions", json=body, trust_env=False)
     assert answer.status_code == 404
@@ -451,7 +456,7 @@ def _parts(asker: Asker, body: JSONObject) -> list[JSONObject]:
 
 def _story(asker: Asker, request_id: str) -> JSONObject:
     """The explanation, as soon as the request has ended."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while (answer := asker.explain(request_id)).status_code == 404:
         assert time.monotonic() < deadline, "the request never got into the ledger"
         time.sleep(0.05)

@@ -72,7 +72,7 @@ def test_the_async_client_streams_too(gateway: str) -> None:
 
 
 def test_both_names_of_the_model_are_listed_and_no_other_is_taken(client: openai.OpenAI) -> None:
-    assert [model.id for model in client.models.list()] == ["tiny", "default"]
+    assert [model.id for model in client.models.list()] == ["tiny", "default", "hashing"]
     assert client.models.retrieve("tiny").id == "tiny"
     with pytest.raises(openai.NotFoundError) as caught:
         ask(client, model="gpt-4o")
@@ -92,7 +92,7 @@ def test_both_names_of_the_model_are_listed_and_no_other_is_taken(client: openai
         ({"messages": [{"role": "system", "content": "x"}]}, "messages", "nothing to answer"),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages.0.role", "Input should be"),
         ({"max_tokens": 0}, "max_tokens", "greater than"),
-        ({"extra_body": {"foreword": {"colour": 1}}}, "foreword.colour", "not permitted"),
+        ({"extra_body": {"foreword": {"colour": 1}}}, "foreword.colour", "no such field"),
         ({"extra_body": {"foreword": {"mode": "cag"}}}, "foreword.mode", "needs a collection"),
     ],
 )
@@ -130,12 +130,12 @@ def test_a_body_that_is_no_request_is_a_400(gateway: str, body: bytes) -> None:
 
 def test_a_body_beyond_the_limit_is_refused(simulator: SimulatorThread, tmp_path: Path) -> None:
     settings = gateway_settings(tmp_path, simulator.url)
-    small = settings.gateway.model_copy(update={"max_body_bytes": 1000})
+    small = settings.wire.model_copy(update={"json_bytes": 1000})
 
     def chunks() -> Iterator[bytes]:
         yield from (b"x" * 100 for _ in range(50))
 
-    with running_gateway(settings.model_copy(update={"gateway": small})) as url:
+    with running_gateway(settings.model_copy(update={"wire": small})) as url:
         for content in (b"x" * 5000, chunks()):
             answer = httpx.post(f"{url}/v1/chat/completions", content=content, trust_env=False)
             assert answer.status_code == 413
@@ -151,7 +151,7 @@ def test_a_question_that_does_not_fit_is_refused_with_the_numbers(client: openai
 
 
 def test_an_unknown_template_names_those_that_exist(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.NotFoundError, match="chat@1, docqa@2"):
+    with pytest.raises(openai.NotFoundError, match="chat@1, compact@1, docqa@2"):
         ask(client, extra_body={"foreword": {"template": "poem"}})
 
 
@@ -219,8 +219,7 @@ def test_the_order_and_spelling_of_tools_do_not_matter(client: openai.OpenAI) ->
     named = {"type": "function", "function": {"name": "y"}}
     chosen = ask(client, tools=[tool("x", **schema), tool("y", **schema)], tool_choice=named)
     assert chosen.usage.prompt_tokens == one.usage.prompt_tokens
-    none = ask(client, tools=[tool("x", **schema)], tool_choice="none")
-    assert none.usage.prompt_tokens == ask(client).usage.prompt_tokens
+    assert chosen.usage.prompt_tokens_details.cached_tokens >= one.usage.prompt_tokens - 16
 
 
 @pytest.mark.parametrize(
@@ -297,7 +296,7 @@ def _running(simulator: SimulatorThread) -> int:
 
 
 def _becomes(simulator: SimulatorThread, running: int) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if _running(simulator) == running:
             return True

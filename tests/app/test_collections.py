@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.collections import Expiry, open_collections
+from app.collections import Expiry, open_collections, open_embedder
 from app.database import open_database
 from app.deletions import KvDeletions, read_epochs
 from app.errors import InvalidSettingError
@@ -34,7 +34,7 @@ async def opened(home: Path, **retrieval: object) -> AsyncIterator[Collections]:
     database = open_database(home / "foreword.db")
     async with AsyncExitStack() as stack:
         stack.callback(database.dispose)
-        yield open_collections(settings, database, stack)
+        yield open_collections(settings, database, stack, open_embedder(settings.retrieval))
 
 
 def finished(collections: Collections, collection_id: str) -> list[FileStatus]:
@@ -82,6 +82,20 @@ async def test_an_expired_collection_goes_with_its_kv_when_its_time_is_over(
         assert forgotten == [salt]
         with database.connect() as connection:
             assert len(connection.execute(kv_deletions.select()).all()) == 1
+        database.dispose()
+
+
+async def test_a_clock_that_is_a_year_ahead_for_a_moment_deletes_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as collections:
+        database = open_database(tmp_path / "foreword.db")
+        salts = Salts(b"0" * 32, read_epochs(database))
+        deletions = KvDeletions(database, salts, collections, None, forget=lambda _: None)
+        kept = collections.create("kept", tenant="t", expires_after_days=1)
+        ahead_s = 0.0
+        expiry = Expiry(collections, deletions, now=lambda: time.time() + ahead_s)
+        ahead_s = 365 * DAY
+        await expiry.look()
+        assert collections.get(kept.id, tenant="t") == kept
         database.dispose()
 
 
@@ -133,6 +147,7 @@ async def test_the_end_does_not_wait_for_a_long_file(tmp_path: Path) -> None:
             await anyio.sleep(0.02)
         await anyio.sleep(0.2)
         began = time.monotonic()
-    assert time.monotonic() - began < 5
+    # Reading it takes minutes; an end that kills the reader took 0.3 to 3 s on a busy machine.
+    assert time.monotonic() - began < 20
     async with opened(tmp_path) as collections:
         assert collections.size(ferry.id, tenant="t").failed_files == 0

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,10 +15,17 @@ from alembic.migration import MigrationContext
 import app.tables
 import cache.tables
 import retrieval.tables
+from app.admission.audit import read_audit
+from app.admission.keys import NewKey
+from app.admission.store import OPERATOR, AdmissionStore
+from app.admission.usage import DailyUse
+from app.callers import Role, TenantLimits
 from app.database import migrations, open_database, snapshot
 from app.errors import DatabaseError, HomeError
+from app.fleet.order_book import OrderBook, Standing
 from cache.rows import LedgerRow, RequestStatus, insert_rows
 from cache.summary import rescan, summaries
+from retrieval import Collections, HashingEmbedder
 from tests.postgres_server import PostgresServer
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -230,3 +237,74 @@ def test_a_server_that_cant_be_used_is_told_without_its_password(url: str, probl
     with pytest.raises(DatabaseError, match=problem) as told:
         open_database(url)
     assert "s3cret" not in str(told.value)
+
+
+def test_what_was_there_before_keys_stays_and_keys_limits_orders_and_audit_work_beside_it(
+    where: Path | str, tmp_path: Path
+) -> None:
+    """From revision 0005, with rows in the tables that requests, files and deletions write."""
+    with opened(where) as engine:
+        with engine.begin() as connection:
+            insert_rows(connection, [row(number) for number in range(40)])
+            connection.execute(sa.insert(app.tables.tenant_epochs).values(tenant="t1", epoch=3))
+            about = {"salt": "s", "tenant": "t1", "collection_id": None, "requested_at": START}
+            connection.execute(sa.insert(app.tables.kv_deletions).values(**about))
+        _fill_collections(engine, tmp_path / "files")
+        with engine.begin() as connection:
+            alembic.command.downgrade(migrations(connection), "0005")
+    with untouched(where) as engine:
+        before = _all_rows(engine)
+    assert not {"api_keys", "audit_log", "replica_orders"} & before.keys()
+    assert all(before[name] for name in ("ledger", "ledger_hours", "files", "kv_deletions"))
+    with opened(where) as engine:
+        after = _all_rows(engine)
+        # Revision 0012 adds a column, `notes`.
+        after["ledger"] = [each.removesuffix(" | None") for each in after["ledger"]]
+        assert {name: after[name] for name in before if name != "alembic_version"} == {
+            name: rows for name, rows in before.items() if name != "alembic_version"
+        }
+        _use_keys_limits_and_orders(engine)
+
+
+def _fill_collections(engine: sa.Engine, folder: Path) -> None:
+    embedder = HashingEmbedder()
+    with closing(Collections(engine, folder, embedder, embedder.count_tokens)) as collections:
+        made = collections.create("vault", tenant="t1")
+        file = collections.save_file("x.txt", b"The vault opens at 8.", "assistants", tenant="t1")
+        collections.add_file(made.id, file.id, tenant="t1")
+        assert collections.search(made.id, "vault", tenant="t1")
+
+
+def _all_rows(engine: sa.Engine) -> dict[str, list[str]]:
+    """The rows of every table, in no order."""
+    found = {}
+    with engine.connect() as connection:
+        for name in sa.inspect(connection).get_table_names():
+            rows = connection.exec_driver_sql(f'SELECT * FROM "{name}"').all()
+            found[name] = sorted(" | ".join(map(_plain, each)) for each in rows)
+    return found
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else repr(value)
+
+
+def _use_keys_limits_and_orders(engine: sa.Engine) -> None:
+    store, limits = AdmissionStore(engine, bytes(32)), TenantLimits(tokens_per_day=2**40, weight=2)
+    made = store.create(NewKey(tenant="t1", role=Role.ADMIN, expires_s=60), by=OPERATOR)
+    again = store.rotate(made.record.id, grace_s=5, expires_s=None, by=OPERATOR)
+    store.set_limits("t1", limits, by=OPERATOR)
+    OrderBook(engine).give(
+        "http://e:1", "e", Standing.CORDONED, by=OPERATOR, action="replica.cordon", adds=False
+    )
+    held = store.load()
+    assert {key.id for key in held.keys} == {made.record.id, again.record.id}
+    assert (held.limits, held.revision) == ({"t1": limits}, 3)
+    assert OrderBook(engine).load()["http://e:1"].standing is Standing.CORDONED
+    use = DailyUse(engine)
+    use.add("t1", 2**40)
+    use.sync()
+    assert use.of("t1") == 2**40
+    with engine.connect() as connection:
+        actions = [entry.action for entry in read_audit(connection, limit=9)]
+    assert actions == ["replica.cordon", "tenant.limits", "key.rotate", "key.create"]

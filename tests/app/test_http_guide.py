@@ -32,7 +32,7 @@ def test_the_python_examples_run(gateway: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_shell_examples_run(gateway: str, tmp_path: Path) -> None:
     (tmp_path / ".curlrc").write_text('silent\nshow-error\nfail-with-body\nnoproxy = "*"\n')
-    script = "set -euo pipefail\n" + examples("sh", gateway)
+    script = "set -euo pipefail\n" + examples("bash", gateway)
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=ROOT,

@@ -168,7 +168,7 @@ async def test_without_replay_a_loss_is_known_to_be_one(tokenizer_folder: Path) 
             await it.ask(ids(1))
             assert await becomes(lambda: it.follower.status.unfilled_gaps == 2)
             assert it.holds().resident is None
-            assert it.holds(ids(1)).resident == 4
+            assert await becomes(lambda: it.holds(ids(1)).resident == 4)
 
 
 async def test_a_restarted_engine_holds_nothing(tokenizer_folder: Path) -> None:
@@ -213,6 +213,7 @@ async def test_a_restart_at_the_same_address_is_known_by_its_times(tokenizer_fol
             assert await becomes(lambda: it.holds(ids(1)).resident == 4)
             assert it.holds().resident == 0
             assert it.follower.status.restarts == 1
+            assert it.follower.status.unfilled_gaps == 0, "what an ended engine held is known"
 
 
 async def test_news_can_be_waited_for_but_not_for_long(tokenizer_folder: Path) -> None:
@@ -220,7 +221,7 @@ async def test_news_can_be_waited_for_but_not_for_long(tokenizer_folder: Path) -
         async with watched(simulator) as it:
             before = time.monotonic()
             await it.follower.wait_for_news(0.02)
-            assert time.monotonic() - before < 0.5
+            assert time.monotonic() - before < 5
 
 
 async def test_an_engine_that_is_started_anew_and_goes_on_numbering_is_known_by_the_cut() -> None:

@@ -8,8 +8,8 @@ import openai
 import pytest
 
 from app.errors import InvalidRequestError
+from app.given_values import given_values
 from app.messages import message_object
-from app.prepare import given_values
 from app.schemas import ChatMessage
 from bench.engine_sim import ClockConfig, SimulatorConfig, SimulatorThread
 from prompts import Message, PromptDocument, ToolCall, parse_template

@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+import app.agents.mcp.errors
 import app.errors
 import cache.errors
 import prompts.errors
@@ -25,7 +26,13 @@ def _concrete(module: ModuleType) -> list[type[Exception]]:
     "kind",
     [
         kind
-        for module in (app.errors, cache.errors, prompts.errors, retrieval.errors)
+        for module in (
+            app.agents.mcp.errors,
+            app.errors,
+            cache.errors,
+            prompts.errors,
+            retrieval.errors,
+        )
         for kind in _concrete(module)
     ],
     ids=lambda kind: kind.__name__,

@@ -29,7 +29,8 @@ def asker(engine: RealEngine, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def test_a_second_question_is_a_hit(asker: Asker) -> None:
     first = asker.ask(STORY, ignore_eos=True, max_tokens=20)
-    assert first["verdict"] == "cold", first
+    # The engine may have met the same opening under another test's salt.
+    assert (first["cached_tokens"], first["verdict"] in ("cold", "isolated")) == (0, True), first
     again = asker.ask(STORY)
     assert again["verdict"] == "hit", again
     assert again["cached_tokens"] >= again["prompt_tokens"] - 16
@@ -63,7 +64,7 @@ def test_a_given_up_stream_knows_what_was_reused(asker: Asker) -> None:
             seen += line.startswith("data: ")
             if seen == 4:
                 break
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while (answer := asker.explain(request_id)).status_code == 404:
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -5,11 +5,34 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 import uvicorn
+from click.testing import CliRunner
 
 from app.main import create_app
-from app.serve import GatewayServer
+from app.serve import GatewayServer, serve
 from tests.gateways import gateway_settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"REPLICAS__DISCOVERY": "dns"}, "FOREWORD_REPLICAS__DNS: is not set"),
+        ({"REPLICAS__DISCOVERY": "dns", "REPLICAS__DNS": "engines"}, "isn't HOST:PORT"),
+        ({"REPLICAS__DISCOVERY": "kubernetes", "REPLICAS__KUBERNETES": "a/b:1"}, "only in a pod"),
+        ({"REPLICAS__URLS": '["engine-1:30000"]'}, "FOREWORD_REPLICAS__URLS: this URL can't be"),
+        ({"ENGINE__URL": "http://me@engine-1"}, "FOREWORD_ENGINE__URL: this URL can't be"),
+    ],
+)
+def test_replicas_that_cannot_be_are_one_sentence_and_status_3(
+    tmp_path: Path, settings: dict[str, str], says: str
+) -> None:
+    env = {f"FOREWORD_{name}": value for name, value in settings.items()}
+    env |= {"FOREWORD_HOME": str(tmp_path), "FOREWORD_RETRIEVAL__EMBEDDER": "hashing"}
+    result = CliRunner().invoke(serve, ["--port", "0"], env=env)
+    assert result.exit_code == 3
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_what_was_loaded_at_the_start_is_left_out_of_collections(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from app.services import kept_going
+from app.background import kept_going
 
 pytestmark = pytest.mark.anyio
 

@@ -226,7 +226,7 @@ async def test_closing_an_unfinished_answer_closes_its_connection() -> None:
     async with serving(handler) as port:
         response = await upstream(port).send("GET", "/")
         response.close()
-        await asyncio.wait_for(gone.wait(), 2)
+        await asyncio.wait_for(gone.wait(), 30)
 
 
 async def test_a_slow_reader_pauses_the_server() -> None:
@@ -275,3 +275,38 @@ async def test_connections_are_bounded() -> None:
 async def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="http"):
         Upstream(url, timeouts=FAST, max_connections=1)
+
+
+async def test_a_connection_that_was_held_back_is_read_again_for_the_next_request() -> None:
+    """A large answer that is complete but unread has its connection paused."""
+    body = b"x" * 300_000
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await read_request(reader) is not None:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+
+    async with serving(answer) as port:
+        client = upstream(port)
+        for _ in range(5):
+            response = await client.send("GET", "/")
+            await asyncio.sleep(0.05)
+            response.close()
+        assert await get(client) == body
+        client.close()
+
+
+async def test_closing_an_answer_twice_gives_its_connection_back_once() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (request := await read_request(reader)) is not None:
+            said = request.split(b" ")[1]
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(said), said))
+
+    async with serving(answer) as port:
+        client = upstream(port)
+        first = await client.send("GET", "/first")
+        await first.read()
+        first.close()
+        first.close()
+        answers = await asyncio.gather(*(get(client, f"/{number}") for number in range(4)))
+        assert answers == [b"/0", b"/1", b"/2", b"/3"]
+        client.close()

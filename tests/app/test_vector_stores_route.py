@@ -254,7 +254,7 @@ def test_a_result_has_its_passage_and_scores(client: openai.OpenAI, filled: str)
         ({"query": "x", "rewrite_query": True}, "rewrite_query", "rewrite the query yourself"),
         ({"query": "x", "filters": {"type": "like", "key": "a", "value": 1}}, None, "filter"),
         ({"query": "x", "ranking_options": {"ranker": "mine"}}, "ranking_options.ranker", "none"),
-        ({"query": "x", "extra_body": {"colour": 1}}, "colour", "not permitted"),
+        ({"query": "x", "extra_body": {"colour": 1}}, "colour", "no such field"),
     ],
 )
 def test_bad_searches_are_told(

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
 
+from msgspec import structs
+
 from app.modes.choosing import Deployment, Question, choose
 from app.modes.core import Core, CoreDocument, choose_core
 from app.modes.costs import PrefixFacts
@@ -345,7 +347,7 @@ class World:
         load_s = tier.seconds(loaded) if tier and loaded else 0.0
         seconds = TRUTH.seconds(computed, cached) * self.noise.lognormvariate(0, 0.05) + load_s
         seconds += answered.retrieval_s or 0.0
-        self.engine.learn(replace(answered, ttft_s=seconds), at)
+        self.engine.learn(structs.replace(answered, ttft_s=seconds), at)
 
 
 def best_fixed(spec: WorldSpec, seed: int) -> tuple[float, tuple[Mode, ...]]:

@@ -101,6 +101,21 @@ def found(comparison: Comparison) -> int:
     return sum(stop - start for start, stop in comparison.found)
 
 
+@pytest.mark.parametrize("asked", [[*LONG[3][:5], 9, 9], [9, 9]])
+def test_a_conversation_that_asks_something_else_parts_in_its_last_message(
+    asked: list[int],
+) -> None:
+    comparison = compared(LONG[:4], [*LONG[:3], asked])
+    divergence = comparison.divergence
+    assert divergence is not None
+    assert divergence.token == comparison.shared == 90 + max(0, len(asked) - 2)
+    assert divergence.of == 90 + len(asked)
+    names = [divergence.matched_through, divergence.document]
+    assert names == [piece.document for piece in messages(*LONG[:4])[1][2:]]
+    assert (divergence.matched_parts, divergence.parts) == (3, 4)
+    assert comparison.found == ()
+
+
 def test_an_edited_message_leaves_those_behind_it_to_be_found() -> None:
     comparison = compared(LONG[:4], [LONG[0], LONG[6], *LONG[2:4], LONG[7]])
     assert comparison.shared == 30

@@ -12,6 +12,7 @@ from cache.kv_events import (
     BlockRemoved,
     BlockStored,
     EventSequence,
+    StoredTogether,
     UnreadEvent,
     decode_batch,
 )
@@ -138,3 +139,25 @@ def stored_map(**changes: object) -> dict[str, object]:
         "lora_id": None,
     }
     return plain | changes
+
+
+def test_an_event_is_put_behind_the_one_that_it_goes_on_from_in_its_salt_only() -> None:
+    together = StoredTogether()
+    together.add(stored([1, 2], after=None))
+    together.add(stored([3], after=2))
+    together.add(stored([4], after=2))  # parts from the one before
+    together.add(stored([5], after=3, salt="other"))
+    together.add(stored([6], after=3))
+    events = [(event.parent_block_hash, event.block_hashes) for event in together.taken()]
+    assert events == [(None, [1, 2, 3, 6]), (2, [4]), (3, [5])]
+    assert together.taken() == []
+
+
+def stored(names: list[int], *, after: int | None, salt: str = "s") -> BlockStored:
+    return BlockStored(
+        block_hashes=names,
+        parent_block_hash=after,
+        token_ids=list(names),
+        block_size=1,
+        cache_salt=salt,
+    )

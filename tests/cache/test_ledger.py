@@ -124,7 +124,7 @@ def test_a_locked_database_delays_rows_and_never_record(
             start = time.perf_counter()
             for _ in range(100):
                 ledger.record(make_row())
-            assert time.perf_counter() - start < 1
+            assert time.perf_counter() - start < 5
             wait_until(lambda: ledger.status.degraded)
             assert isinstance(ledger.last_error, LedgerUnavailableError)
             assert "lock" in str(ledger.last_error)

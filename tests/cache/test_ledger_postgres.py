@@ -46,7 +46,7 @@ def test_rows_wait_for_a_server_that_is_restarted_and_none_is_lost_or_counted_tw
         start = time.perf_counter()
         for _ in range(50):
             writer.record(make_row())
-        assert time.perf_counter() - start < 1
+        assert time.perf_counter() - start < 5
         wait_until(lambda: writer.status.degraded)
         assert "pending" not in str(writer.last_error)
     finally:

@@ -4,6 +4,7 @@ from array import array
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cache.accounting_pieces import Piece, span_digest
 from cache.lineage import EarlierPrompt, LineageKey, Lineages
@@ -88,9 +89,9 @@ def test_other_salts_templates_and_collections_are_not_compared() -> None:
     one = prompt("one", [1] * 9)
     lineages.learn(KEY, one)
     for other in (
-        KEY._replace(salt="other"),
-        KEY._replace(template="chat"),
-        KEY._replace(collection="c"),
+        replace(KEY, salt="other"),
+        replace(KEY, template="chat"),
+        replace(KEY, collection="c"),
     ):
         assert recalled(lineages, one, other) == []
 
@@ -123,10 +124,45 @@ def test_an_answer_is_known_as_the_message_that_it_becomes() -> None:
 def test_lineages_never_outgrow_their_bounds(lengths: list[int], most: int, room: int) -> None:
     lineages = Lineages(max_prompts=most, max_bytes=room)
     for number, length in enumerate(lengths):
-        key = KEY._replace(salt=f"salt-{number % 3}")
+        key = replace(KEY, salt=f"salt-{number % 3}")
         lineages.learn(key, prompt(f"p{number}", [number] * length))
         assert len(lineages) <= most
         assert lineages.held_bytes <= room
     for salt in range(3):
         lineages.forget_salt(f"salt-{salt}")
     assert (len(lineages), lineages.held_bytes) == (0, 0)
+
+
+few = st.lists(st.integers(0, 2), min_size=1, max_size=3)
+
+
+@given(
+    heads=st.lists(few, min_size=1, max_size=2),
+    turns=st.lists(
+        st.tuples(st.integers(0, 1), few, st.booleans(), st.none() | few, st.booleans()),
+        max_size=12,
+    ),
+)
+def test_the_latest_prompt_is_found_at_a_glance_where_a_thorough_look_finds_it(
+    heads: list[list[int]], turns: list[tuple[int, list[int], bool, list[int] | None, bool]]
+) -> None:
+    """The same openings with other last messages, and answers that may be equal to any piece."""
+    quick, thorough = Lineages(), Lineages()
+    learnt: list[EarlierPrompt] = []
+    for number, (head, asks, named, answer, compares) in enumerate(turns):
+        made = prompt(f"p{number}", heads[head % len(heads)], asks)
+        if not named:
+            pieces = (*made.pieces[:-1], replace(made.pieces[-1], document=None))
+            made = replace(made, pieces=pieces)
+        for known in thorough._lineages.values():
+            known.owns_all = False
+        found = [each.recall(KEY, made.pieces, made.packed) for each in (quick, thorough)]
+        assert found[0] == found[1]
+        learnt.append(made)
+        for each in (quick, thorough):
+            each.learn(KEY, made)
+            if compares and found[0].candidates:
+                each.compared(found[0].candidates[0], made)
+            if answer is not None:
+                each.answered(learnt[number // 2], packed(*answer))
+    assert len(quick) == len(thorough)

@@ -35,6 +35,30 @@ def test_keys_can_be_continued(prompt: list[int], page: int) -> None:
     assert first.packed + MAKER.after(last, page, prompt[page * PAGE :]) == whole.packed
 
 
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=200), st.integers(0, 200))
+def test_a_longer_prompt_has_the_keys_of_its_beginning_and_more(
+    prompt: list[int], cut: int
+) -> None:
+    longer = MAKER.keys(prompt)
+    assert MAKER.extended(MAKER.keys(prompt[:cut]), array("I", prompt).tobytes()) == longer
+
+
+@pytest.mark.parametrize("page", [PAGE, 8])
+@given(made=st.lists(ids, max_size=4), prompt=ids, start=st.integers(0, 3))
+def test_keys_that_were_made_lately_are_the_same_when_they_are_asked_for_again(
+    page: int, made: list[list[int]], prompt: list[int], start: int
+) -> None:
+    maker = PageKeyMaker(page_tokens=page, key=b"secret")
+    for earlier in made:
+        maker.keys(earlier)
+    whole = PageKeyMaker(page_tokens=page, key=b"secret").keys(prompt)
+    start = min(start, len(whole))
+    last = whole.key(start - 1) if start else b""
+    for _ in range(2):
+        again = maker.noted(last, start, prompt[start * page :])
+        assert whole.prefix(start).packed + again == whole.packed
+
+
 @given(ids)
 def test_all_forms_of_ids_make_the_same_keys(prompt: list[int]) -> None:
     packed = array("I", prompt)

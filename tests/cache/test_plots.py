@@ -91,6 +91,19 @@ def test_an_opening_that_fills_no_page_is_lost_beyond_the_ideal() -> None:
     assert fall.within == {"rounding": 16}
 
 
+def test_what_others_were_only_computing_is_lost_beyond_the_ideal() -> None:
+    """As seen with two engines: one computed the opening while the other was asked for it."""
+    fall = Waterfall(
+        requests=2, prompt_tokens=600, new_tokens=174, ideal_tokens=232, cached_tokens=200,
+        lost={"isolated": 18, "moved": 208},
+    )  # fmt: skip
+    assert fall.beyond == {"isolated": 18, "moved": 176}
+    assert fall.within == {"moved": 32}
+    (bars,) = waterfall_figure(fall)["data"]
+    assert bars["base"][-1] == 0
+    assert min(bars["base"]) >= 0
+
+
 def test_what_is_unknown_has_a_bar_of_its_own_and_is_never_zero() -> None:
     figure = reuse_figure(breakdown(group(100, 25), group(100, None), group(None, None)))
     bars = shown(figure)

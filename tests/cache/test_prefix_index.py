@@ -26,7 +26,7 @@ def test_an_empty_prompt_and_one_below_a_page_leave_nothing(index: PrefixIndex) 
         empty = index.keys(token_ids)
         index.sent(empty, salt="s", replica="r", at=1.0)
         index.computed(empty, salt="s", replica="r", at=2.0)
-        index.served(empty, salt="s", prompt_tokens=3, cached_tokens=0, labels=[])
+        index.served(empty, salt="s", prompt_tokens=3, cached_tokens=0, labels=list)
         assert index.match(empty, salt="s", sent_at=3.0).left == 0
     assert index.pages == 0
 
@@ -81,13 +81,23 @@ def test_replicas_are_told_apart(index: PrefixIndex) -> None:
     store(index, "ab", replica="q", at=2.0)
     match = index.match(keys(index, "abcd"), salt="s", sent_at=3.0)
     assert match.left == 4
-    assert match.replicas["r"] == ReplicaMatch(left=4, racing=4)
+    assert match.replicas["r"] == ReplicaMatch(left=4, racing=4, resident_at_least=4)
     assert (match.replicas["q"].left, match.replicas["q"].resident) == (2, 2)
 
 
 def test_a_replica_without_events_has_nothing_known_to_be_resident(index: PrefixIndex) -> None:
     compute(index, "ab", at=1.0)
-    assert resident(index, "ab") == (None, 0)
+    assert resident(index, "ab") == (None, 2)  # a request had it, and nobody says that it went
+
+
+def test_a_replica_without_events_that_was_started_anew_holds_what_came_since(
+    index: PrefixIndex,
+) -> None:
+    compute(index, "abc", at=1.0)
+    index.restarted("r", at=2.0)
+    assert resident(index, "abc") == (None, 0)
+    compute(index, "ab", at=3.0)
+    assert resident(index, "abc") == (None, 2)
 
 
 def test_stored_pages_are_left_and_resident_even_if_nobody_here_sent_them(
@@ -225,6 +235,14 @@ def test_a_forgotten_salt_is_as_if_it_had_never_been(index: PrefixIndex) -> None
     check_tree(index._tree)
 
 
+def test_an_engine_that_tells_late_brings_no_forgotten_salt_back(index: PrefixIndex) -> None:
+    index.forget_salt("s")
+    store(index, "abcd", at=1.0)
+    store(index, "ab", at=1.0, salt="t")
+    match = index.match(keys(index, "abcd"), salt="u", sent_at=2.0)
+    assert (match.other_salts, index.pages) == (2, 2)
+
+
 def test_a_huge_prompt_is_one_run(index: PrefixIndex) -> None:
     whole = index.keys(range(131_072))
     index.computed(whole, salt="s", replica="r", at=1.0)
@@ -325,3 +343,22 @@ def resident(index: PrefixIndex, word: str) -> tuple[int | None, int]:
     found = index.match(keys(index, word), salt="s", sent_at=99.0).replicas["r"]
     assert found.resident_known == (found.resident is not None)
     return found.resident, found.resident_at_least
+
+
+def test_the_flame_has_all_that_was_served_also_what_waits_to_be_counted(
+    index: PrefixIndex,
+) -> None:
+    for number in range(1, 131):
+        served = keys(index, "ab")
+        index.served(served, salt="s", prompt_tokens=8, cached_tokens=4, labels=list)
+        if number in (1, 64, 65, 130):
+            assert index.flame().requests == number
+    index.served(
+        keys(index, "cd"),
+        salt="t",
+        prompt_tokens=8,
+        cached_tokens=0,
+        labels=lambda: [(0, "secret")],
+    )
+    index.forget_salt("t")
+    assert "secret" not in str(index.flame())

@@ -7,7 +7,14 @@ import pytest
 from bench.engine_sim.changes import Namespace
 from bench.engine_sim.events import encode_batch
 from bench.engine_sim.radix import RadixTree
-from cache.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, decode_batch
+from cache.errors import PageSizeError
+from cache.kv_events import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    StoredTogether,
+    decode_batch,
+)
 from cache.naive_index import NaiveIndex
 from cache.prefix_index import PrefixIndex
 from tests.cache.prefix_tree_checks import check_tree
@@ -38,6 +45,69 @@ class Replica:
                     index.removed(self.name, event, at=at)
                 case AllBlocksCleared():
                     index.cleared(self.name, at=at)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pages_stored_together_are_noted_as_if_one_by_one(seed: int) -> None:
+    chance = random.Random(seed)
+    one_by_one = PrefixIndex(page_tokens=PAGE, key=b"k")
+    together, waiting = PrefixIndex(page_tokens=PAGE, key=b"k"), StoredTogether()
+    replica, prompts = Replica("one"), [prompt(chance) for _ in range(40)]
+    for number in range(200):
+        ids, salt = chance.choice(prompts), chance.choice(SALTS)
+        replica.compute(ids[: chance.randint(0, len(ids))], salt)
+        replica.compute(ids, salt)
+        # Decoded twice: what is put together is changed.
+        payload = encode_batch(replica.tree.take_changes(), page_size=PAGE, at_s=0.0)
+        for event, other in zip(
+            decode_batch(payload).events, decode_batch(payload).events, strict=True
+        ):
+            if isinstance(event, BlockStored) and isinstance(other, BlockStored):
+                one_by_one.stored("one", event, at=1.0)
+                waiting.add(other)
+                continue
+            assert isinstance(event, BlockRemoved)
+            one_by_one.removed("one", event, at=1.0)
+            store(together, waiting)
+            together.removed("one", event, at=1.0)
+        if number % 10 == 0:
+            store(together, waiting)
+            check_tree(together._tree)
+            for ids in prompts:
+                keys = one_by_one.keys(ids)
+                for salt in SALTS:
+                    matches = [
+                        index.match(keys, salt=salt, sent_at=2.0)
+                        for index in (one_by_one, together)
+                    ]
+                    assert matches[0] == matches[1]
+
+
+def store(index: PrefixIndex, waiting: StoredTogether) -> None:
+    for event in waiting.taken():
+        index.stored("one", event, at=1.0)
+    assert waiting.count == 0
+
+
+def test_events_behind_one_that_is_refused_can_still_be_told() -> None:
+    index = PrefixIndex(page_tokens=2, key=b"k")
+    events = iter([event([1]), event([2], page=3), event([3])])
+    with pytest.raises(PageSizeError):
+        index.all_stored("one", events, at=1.0)
+    index.all_stored("one", events, at=1.0)
+    for name, resident in ((1, 1), (2, 0), (3, 1)):
+        match = index.match(index.keys([name, name]), salt="s", sent_at=2.0)
+        assert match.replicas["one"].resident == resident
+
+
+def event(names: list[int], *, page: int = 2) -> BlockStored:
+    return BlockStored(
+        block_hashes=names,
+        parent_block_hash=None,
+        token_ids=[name for name in names for _ in range(page)],
+        block_size=page,
+        cache_salt="s",
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -127,6 +127,14 @@ class Twins(RuleBasedStateMachine):
     def evidence_lost(self, replica: str) -> None:
         self.both(lambda index: index.evidence_lost(replica, at=self.now))
 
+    @rule(replica=replicas)
+    def restarted(self, replica: str) -> None:
+        self.both(lambda index: index.restarted(replica, at=self.now))
+
+    @rule(replica=replicas)
+    def forget_replica(self, replica: str) -> None:
+        self.both(lambda index: index.forget_replica(replica))
+
     @rule(salt=salts)
     def forget_salt(self, salt: str) -> None:
         self.both(lambda index: index.forget_salt(salt))

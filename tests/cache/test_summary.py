@@ -290,3 +290,21 @@ def test_versions_of_a_template_come_in_their_order(
     assert [version for version, _ in found["docqa"]] == ["2", "9", "10", "beta"]
     assert [version for version, _ in found["chat"]] == [""]
     assert found["docqa"][0][1].group == {"template": "docqa@2"}
+
+
+@settings(max_examples=40)
+@given(rows=rows, by=groups, since=st.none() | instants, until=st.none() | instants)
+def test_one_tenants_sums_are_those_of_its_requests_alone(
+    emptied: Fill,
+    rows: list[LedgerRow],
+    by: list[str],
+    since: datetime | None,
+    until: datetime | None,
+) -> None:
+    with emptied(rows).connect() as connection:
+        of_one = summaries(connection, since=since, until=until, by=by, tenant="a")
+        by_hour = moments(connection, since=since, until=until, by=by, tenant="a")
+        assert summaries(connection, by=by, tenant="nobody") == []
+    with emptied([row for row in rows if row.tenant == "a"]).connect() as connection:
+        assert of_one == summaries(connection, since=since, until=until, by=by)
+        assert by_hour == moments(connection, since=since, until=until, by=by)

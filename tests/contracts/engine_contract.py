@@ -6,6 +6,7 @@ other. Each test uses a salt of its own; none looks at time, and few at wording.
 
 from tests.contracts.answer_contract import SdkContract, UsageContract
 from tests.contracts.cache_contract import CacheContract
+from tests.contracts.completion_contract import CompletionContract
 from tests.contracts.operation_contract import AbortContract, AccountContract, ErrorContract
 from tests.contracts.text_contract import TokenContract
 
@@ -14,6 +15,7 @@ class EngineContract(
     CacheContract,
     UsageContract,
     TokenContract,
+    CompletionContract,
     AccountContract,
     ErrorContract,
     AbortContract,

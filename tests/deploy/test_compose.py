@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.fleet.sources import check_sources
 from app.settings import Settings
 from cache.tiers import (
     RedisTier,
@@ -19,6 +20,7 @@ from cache.tiers import (
     server_arguments,
     server_environment,
 )
+from tests.deploy import compose
 
 ROOT = Path(__file__).parent.parent.parent
 TIERS = TierSettings(
@@ -32,8 +34,7 @@ TIERS = TierSettings(
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    return loaded["services"]  # type: ignore[no-any-return]
+    return compose.services()
 
 
 def option(command: list[str], name: str) -> str:
@@ -46,20 +47,28 @@ def test_the_gateways_variables_are_settings(
     fields = Settings.model_fields
     variables = services["gateway"]["environment"]
     for name in variables.keys() - {"ENGINE_DOWNLOADS", "MODEL"}:
-        section, _, setting = name.removeprefix("FOREWORD_").lower().partition("__")
+        told = name.removeprefix("FOREWORD_").removesuffix("_FILE").lower()
+        section, _, setting = told.partition("__")
         assert section in fields, name
         if setting:
             kind = fields[section].annotation
             assert kind is not None
             assert setting in kind.model_fields, name  # type: ignore[attr-defined]
-        monkeypatch.setenv(name, variables[name])
-    assert Settings().gateway.allow_without_keys is True
+        if not name.endswith("_FILE"):
+            monkeypatch.setenv(name, variables[name])
+    settings = Settings()
+    assert settings.gateway.allow_without_keys is True
+    check_sources(settings.replicas, engine_url=settings.engine.url)
 
 
-def test_only_the_gateway_is_published_and_only_on_loopback(services: dict[str, Any]) -> None:
+def test_only_gateway_and_grafana_are_published_and_only_on_loopback(
+    services: dict[str, Any],
+) -> None:
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
-    assert list(published) == ["gateway"]
-    assert all(port.startswith("127.0.0.1:") for port in published["gateway"])
+    assert published == {"gateway": ["127.0.0.1:8400:8400"], "grafana": ["127.0.0.1:3000:3000"]}
+    elsewhere = compose.services({"BIND": "0.0.0.0"})
+    assert elsewhere["gateway"]["ports"] == ["0.0.0.0:8400:8400"]
+    assert elsewhere["grafana"]["ports"] == published["grafana"]
 
 
 @pytest.mark.parametrize("shell", ["sh", "dash", "bash"])
@@ -98,9 +107,8 @@ def test_the_gateway_takes_the_tokenizer_that_the_engine_downloaded(
 
 
 def as_written(value: object) -> object:
-    """An adapter's JSON as what it says; Compose's own defaults put in."""
-    text = str(value).replace("${FOREWORD_SSD_GB:-100}", "100")
-    text = text.replace("${FOREWORD_RAM_GB:-16}", "16")
+    """An adapter's JSON as what it says."""
+    text = str(value)
     return json.loads(text) if text.startswith("{") else text
 
 
@@ -139,14 +147,15 @@ def test_both_sides_have_the_typed_settings_deadlines(services: dict[str, Any]) 
 
 
 def test_the_gateway_knows_where_tier_and_events_are(services: dict[str, Any]) -> None:
+    """Each engine tells its events' ports itself: with a wildcard they are at its own address."""
     told = services["gateway"]["environment"]
     http_port = option(services["tier"]["command"], "--http-port")
-    events = json.loads(option(services["engine"]["command"], "--kv-events-config"))
     assert told["FOREWORD_TIERS__URL"] == f"http://tier:{http_port}"
-    wildcard = {"endpoint": "FOREWORD_ENGINE__KV_EVENTS"}
-    wildcard["replay_endpoint"] = "FOREWORD_ENGINE__KV_EVENTS_REPLAY"
-    for field, variable in wildcard.items():
-        assert events[field].replace("*", "engine") == told[variable]
+    assert not [name for name in told if "KV_EVENTS" in name]
+    for name in ("engine", "engine-1", "engine-cpu"):
+        events = json.loads(option(services[name]["command"], "--kv-events-config"))
+        assert events["endpoint"].startswith("tcp://*:")
+        assert events["replay_endpoint"].startswith("tcp://*:")
 
 
 def test_salt_keys_outlive_the_container_and_lie_apart_from_the_kv(
@@ -155,6 +164,8 @@ def test_salt_keys_outlive_the_container_and_lie_apart_from_the_kv(
     tier = services["tier"]
     folder = tier["environment"]["FOREWORD_KV_KEY_FOLDER"]
     assert f"kv-keys:{folder}" in tier["volumes"]
+    assert "kv-key:/run/kv-key:ro" in tier["volumes"]
+    assert tier["environment"]["FOREWORD_KV_KEY_FILE"] == "/run/kv-key/kv.key"
 
 
 def test_chunks_are_whole_pages(services: dict[str, Any]) -> None:
@@ -166,9 +177,7 @@ def test_chunks_are_whole_pages(services: dict[str, Any]) -> None:
 def test_kv_at_rest_is_encrypted_on_every_adapter(services: dict[str, Any]) -> None:
     command = services["tier"]["command"]
     adapters = [
-        json.loads(part.split("=", 1)[1].replace("${FOREWORD_SSD_GB:-100}", "100"))
-        for part in command
-        if part.startswith("--l2-adapter=")
+        json.loads(part.split("=", 1)[1]) for part in command if part.startswith("--l2-adapter=")
     ]
     assert [adapter["type"] for adapter in adapters] == ["fs_native", "resp"]
     assert all(adapter["serde"] == {"type": "foreword_aead"} for adapter in adapters)
@@ -191,12 +200,12 @@ def test_the_two_redis_keep_what_they_must(services: dict[str, Any]) -> None:
 
 
 def test_everything_that_others_wait_for_tells_its_health(services: dict[str, Any]) -> None:
+    # A Redis for KV that is dead must stop nothing; the setup ends.
+    otherwise = {"kv-redis": "service_started", "setup": "service_completed_successfully"}
     for service in services.values():
         for waited_for, how in service.get("depends_on", {}).items():
-            # A Redis that is dead must stop nothing.
-            expected = "service_started" if waited_for == "kv-redis" else "service_healthy"
-            assert how == {"condition": expected}
-            assert "healthcheck" in services[waited_for]
+            assert how["condition"] == otherwise.get(waited_for, "service_healthy")
+            assert waited_for == "setup" or "healthcheck" in services[waited_for]
 
 
 def test_images_are_built_from_files_that_exist(services: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 RESTART_S = 200.0
 # Once a second the gateway writes the rows that wait.
 FLUSH_S = 1.0
+# The gateway looks at the tier server each five seconds.
+LOOK_S = 15.0
 # Together more than the engine's pool: none of them is still there when its turn comes again.
 PROMPTS, PROMPT_WORDS = 10, 240
 # The tiers' deadline, and what a machine with other work takes for computing a prompt.
@@ -110,9 +113,9 @@ def test_a_killed_engine_fails_only_what_came_while_it_was_away_and_finds_its_kv
     rows = len(tier_stack.report() and tier_stack.rows())
     with Traffic(tier_stack, colds) as traffic:
         assert traffic.goes_on(4)
-        restarts = tier_stack.kill("engine")
+        restarts = tier_stack.kill("engine-0")
         assert eventually(lambda: tier_stack.ready()["status"] == "not ready", 15)
-        assert eventually(lambda: tier_stack.is_back("engine", restarts), RESTART_S)
+        assert eventually(lambda: tier_stack.is_back("engine-0", restarts), RESTART_S)
         back = time.monotonic()
         assert traffic.goes_on(4)
 
@@ -177,7 +180,8 @@ def test_a_damaged_file_is_computed_anew(
     assert reply.block["cached_tokens"] <= reply.block["ideal_tokens"] - CHUNK_TOKENS
     assert (reply.block["verdict"], reply.block["cause"]) == ("evicted", "tier_lost")
     assert tier_stack.adapter("ssd")["loads"]["failed"] > failed
-    assert damage is cut_short or tier_stack.says("the tier ssd gave back")
+    told = partial(tier_stack.says, "the tier ssd gave back")
+    assert damage is cut_short or eventually(told, LOOK_S)
     assert again.is_like(cold)
     assert again.block["verdict"] in ("hit", "rounding"), again.block
 

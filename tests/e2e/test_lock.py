@@ -12,7 +12,7 @@ def test_the_projects_lock_is_current_with_the_default_models_own_tokenizer(
 ) -> None:
     done = user_stack.run("foreword lock --check")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr == "prompts.lock is current: 3 templates\n"
+    assert done.stderr == "prompts.lock is current: 5 templates\n"
 
 
 def test_a_prompt_is_rendered_with_the_default_models_tokens(user_stack: UserStack) -> None:

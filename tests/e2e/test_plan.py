@@ -18,7 +18,7 @@ def planned(stack: UserStack, arguments: str) -> Any:
 
 
 def test_the_plan_is_what_the_engine_said_at_its_start(user_stack: UserStack) -> None:
-    log = (user_stack.home / "run" / "logs" / "engine.log").read_text(errors="replace")
+    log = (user_stack.home / "run" / "logs" / "engine-0.log").read_text(errors="replace")
     said = re.search(r"#tokens: (\d+), K size: ([\d.]+) GB, V size: ([\d.]+) GB", log)
     window = re.search(r"max_total_num_tokens=(\d+).*context_len=(\d+)", log)
     assert said is not None

@@ -68,6 +68,26 @@ def test_a_segment_that_renders_to_nothing_is_left_out() -> None:
     assert [s.id for s in prompt.segments] == ["scaffold", "conversation"]
 
 
+@given(st.lists(st.tuples(texts, texts), max_size=50))
+def test_what_was_printed_before_is_printed_again_for_equal_values_only(
+    pairs: list[tuple[str, str]],
+) -> None:
+    variables = "{a: {type: text, volatility: turn}, b: {type: text, volatility: turn}}"
+    one = 'id: s, role: user, volatility: turn, text: "{{ a }}|{{ b }}"'
+    used = template(one, variables=variables)
+    for a, b in [*pairs, *pairs]:
+        values: dict[str, Value] = {"a": a, "b": b}
+        assert render(used, values) == render(template(one, variables=variables), values)
+    (segment,) = used.segments
+    assert len(segment.printed) <= 32
+
+
+def test_long_texts_and_those_of_other_values_are_not_kept() -> None:
+    segments = docqa.segments
+    render(docqa, {"documents": [PromptDocument(name="a", text="b")], "question": "c" * 20_000})
+    assert not any("c" * 100 in text for s in segments for text in s.printed.values())
+
+
 @given(question=texts, other=texts, instructions=texts)
 def test_what_changes_by_turn_leaves_everything_before_it_alone(
     question: str, other: str, instructions: str

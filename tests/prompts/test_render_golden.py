@@ -26,6 +26,7 @@ DOCUMENTS = (
 CASES: dict[str, tuple[str, dict[str, Value]]] = {
     "chat@1/plain": ("chat@1", {"conversation": SAID[:1]}),
     "chat@1/instructed": ("chat@1", {"conversation": SAID, "instructions": "Be brief.\n"}),
+    "compact@1/instructed": ("compact@1", {"conversation": SAID[:2], "instructions": "Be brief."}),
     "docqa@2/whole": (
         "docqa@2",
         {"documents": DOCUMENTS, "pad": "\n\n(pad)", "question": "What does it cost?"},
@@ -44,6 +45,11 @@ CASES: dict[str, tuple[str, dict[str, Value]]] = {
             "question": "And for children?",
         },
     ),
+    "tools@1/changed": (
+        "tools@1",
+        {"added": '{"a":1}', "altered": '{"b":2}', "returned": "c", "withdrawn": "d, e"},
+    ),
+    "tools@1/first": ("tools@1", {"added": '{"a":1}', "form": "<call>NAME</call>"}),
     "judge@1/case": (
         "judge@1",
         {"question": "What does it cost?", "expected": "12.50 / 12,50", "answer": "It's 12.50.\n"},

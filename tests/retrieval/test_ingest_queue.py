@@ -397,6 +397,18 @@ def test_a_full_database_makes_files_wait_not_fail(
     assert collections.progress(ferry.id, file.file_id, tenant="t").problem is None
 
 
+def test_a_database_that_answers_again_is_not_complained_of(
+    collections: Collections, database: sqlalchemy.Engine
+) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE collection_files RENAME TO away")
+    collections.queue.start()
+    wait_until(lambda: collections.queue.problem is not None)
+    with database.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE away RENAME TO collection_files")
+    wait_until(lambda: collections.queue.problem is None)
+
+
 def test_a_refused_enqueue_changes_nothing(
     collections: Collections, ferry: Collection, database: sqlalchemy.Engine
 ) -> None:

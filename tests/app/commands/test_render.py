@@ -161,7 +161,7 @@ def test_what_cannot_be_seen_is_spelled_out(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nothing",), "no template 'nothing'; there are: chat@1, docqa@2"),
+        (("nothing",), "no template 'nothing'; there are: chat@1, compact@1, docqa@2"),
         (("docqa", "--strict"), "template docqa@2 needs a value for 'documents'"),
         (("docqa", "--var", "question"), "not like name=value"),
         (("docqa", "--var", "colour=red"), "has no variable 'colour'"),

@@ -8,9 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.callers import LOCAL_TENANT
 from app.corpora import CorpusState, CorpusStatus
 from app.probes import ProbeAnswer, ask
-from app.services import LOCAL_TENANT, Services, open_services
+from app.services import Services, open_services
 from app.settings import CorporaSettings, Settings
 from bench.engine_sim import (
     ClockConfig,
@@ -94,10 +95,10 @@ class Rig:
         if prefix.pad:
             values["pad"] = prefix.pad
         prompt = render(self.services.templates.find("docqa"), values)
-        view = self.services.replica.view()
+        view = self.services.fleet.view()
         assert view.tokenizer is not None
         return await ask(
-            self.services.replica.client,
+            self.services.fleet.any().client,
             view.tokenizer.tokenize(prompt).token_ids,
             salt=self.services.salts.of(collection.tenant, collection.id),
             priority=self.services.corpora.request_priority(),

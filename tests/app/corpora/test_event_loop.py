@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from app.callers import LOCAL_TENANT
 from app.pipeline import begin, complete, open_account
 from app.schemas import ChatCompletionRequest
-from app.services import LOCAL_TENANT
 from bench.engine_sim import SimulatorThread
 from prompts.token_cache import TokenCache
 from tests.app.corpora.conftest import Rig, corpus_settings, long_text, rig, simulator_config
@@ -63,7 +63,7 @@ async def test_a_large_collection_is_made_asked_and_followed_beside_the_loop(
             with little_computed():
                 block = await said(it, messages)
             assert block["cached_tokens"] >= prefix.tokens
-            tokenizer = it.services.replica.view().tokenizer
+            tokenizer = it.services.fleet.view().tokenizer
             assert tokenizer is not None
             tokenizer.cache = TokenCache(tokenizer.encoder)  # forgotten for others meanwhile
             with little_computed():

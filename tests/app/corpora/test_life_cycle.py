@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from app.callers import LOCAL_TENANT
 from app.corpora import CorpusState, CorpusStatus
 from app.errors import CorpusRestrictedError, CorpusTooLargeError, EngineNotReadyError
-from app.services import LOCAL_TENANT
 from app.settings import TiersSettings
 from bench.engine_sim import ClockConfig, SimulatorThread, TierConfig
 from retrieval import Collection

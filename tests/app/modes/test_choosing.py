@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from app.modes.choosing import Deployment, Question, choose, priced, ruled
@@ -126,7 +127,7 @@ def test_later_turns_and_unknown_figures_teach_nothing_of_a_mode() -> None:
         mode=Mode.RAG, first_turn=False, prompt_tokens=5000, cached_tokens=4900, found_tokens=50
     )
     learning.learn(later, 1.0)
-    learning.learn(replace(later, first_turn=True, cached_tokens=None), 1.0)
+    learning.learn(msgspec.structs.replace(later, first_turn=True, cached_tokens=None), 1.0)
     engine.learn(Answered(prompt_tokens=10), 1.0)
     assert learning.rag().found_tokens == LearningRules().found_tokens
     assert engine.ttft.samples == 0

@@ -129,7 +129,7 @@ def test_a_collection_too_large_is_retrieved_and_the_numbers_are_told(http: http
 def test_the_ledger_keeps_reason_and_prediction(http: httpx.Client) -> None:
     collection(http, "rooms")
     block = ask(http, "rooms", "Where hangs the key of room 5?")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while True:
         answer = http.get(f"/foreword/explain/{block['request_id']}", params={"format": "json"})
         if answer.status_code == 200:

@@ -73,6 +73,15 @@ def test_functions_have_chat_completions_shape() -> None:
     assert (made["tool_choice"], made["parallel_tool_calls"]) == ("required", False)
     named = converted(tools=[FUNCTION], tool_choice={"type": "function", "name": "now"})
     assert named["tool_choice"] == {"type": "function", "function": {"name": "now"}}
+    some = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "now"}]}
+    allowed = converted(tools=[FUNCTION], tool_choice=some)
+    assert allowed["tool_choice"] == {
+        "type": "allowed_tools",
+        "allowed_tools": {
+            "mode": "auto",
+            "tools": [{"type": "function", "function": {"name": "now"}}],
+        },
+    }
 
 
 def test_a_form_of_the_answer() -> None:
@@ -102,9 +111,11 @@ def test_what_asks_for_nothing_is_taken() -> None:
 @pytest.mark.parametrize(
     ("fields", "param", "words"),
     [
-        ({"previous_response_id": "resp_1"}, "previous_response_id", "aren't stored yet"),
-        ({"conversation": "conv_1"}, "conversation", "aren't stored yet"),
-        ({"background": True}, "background", "use stream"),
+        (
+            {"previous_response_id": "resp_1", "conversation": "conv_1"},
+            "previous_response_id",
+            "exclude each other",
+        ),
         ({"truncation": "auto"}, "truncation", "shorten the input"),
         ({"reasoning": {"effort": "high"}}, "reasoning", "chat template"),
         ({"top_logprobs": 3}, "top_logprobs", "chat/completions"),
@@ -128,6 +139,14 @@ def test_what_asks_for_nothing_is_taken() -> None:
         ),
         ({"input": []}, "input", "give an input"),
         ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice", "give auto"),
+        (
+            {
+                "tools": [FUNCTION],
+                "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "x"}]},
+            },
+            "tool_choice",
+            "name functions",
+        ),
         (
             {"prompt": {"id": "docqa", "variables": {"x": {"type": "input_image"}}}},
             "prompt.variables.x",

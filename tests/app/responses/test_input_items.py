@@ -82,7 +82,7 @@ def test_a_search_is_left_out_and_reasoning_goes_to_its_message() -> None:
             "file_search",
         ),
         ({"role": "user", "content": [{"type": "input_image"}]}, "input.0.content.0", "text only"),
-        ({"type": "item_reference", "id": "msg_1"}, "input.0", "aren't stored"),
+        ({"type": "item_reference", "id": "msg_1"}, "input.0", "send the item itself"),
         ({"type": "computer_call"}, "input.0", "'computer_call'"),
         ({}, "input.0", "give a message"),
         (CALL | {"arguments": {}}, "input.0.arguments", "must be text"),

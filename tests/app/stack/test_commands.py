@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.settings import GatewaySettings
 from app.stack import commands
 from app.stack.paths import HomePaths
 from app.stack.settings import EngineOptions, Model
@@ -13,7 +14,7 @@ from cache.tiers import TierSettings
 HOME = HomePaths(Path("/home/user/foreword"))
 MODEL = Model(name="tiny", path="/models/abc", folder=Path("/models/abc"))
 BASE = {"PATH": "/bin", "PYTHONPATH": "/elsewhere", "VIRTUAL_ENV": "/venv", "LANG": "C"}
-BASE |= {"PYTHONDONTWRITEBYTECODE": "1"}
+BASE |= {"PYTHONDONTWRITEBYTECODE": "1", "PROMETHEUS_MULTIPROC_DIR": "/shared"}
 
 
 def engine_argv(tier_settings: Path | None = None, **options: object) -> list[str]:
@@ -80,6 +81,23 @@ def test_further_arguments_come_last_so_that_they_win() -> None:
     assert argv[-2:] == ["--page-size", "32"]
 
 
+def test_traces_go_where_the_gateways_go() -> None:
+    assert "--enable-trace" not in engine_argv()
+    url = "http://collector:4318/v1/traces"
+    argv = commands.engine_argv(
+        Path("/engine/bin/python"),
+        model=MODEL,
+        options=EngineOptions(),
+        port=1,
+        kv_events_port=2,
+        kv_events_replay_port=3,
+        tier_settings=None,
+        traces_url=url,
+    )
+    assert argv[argv.index("--enable-trace") :] == ["--enable-trace", "--otlp-traces-endpoint", url]
+    assert engine_env()["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "http/protobuf"
+
+
 def engine_env(model: Model = MODEL, tiers: TierSettings | None = None) -> dict[str, str]:
     return commands.engine_env(
         BASE,
@@ -96,6 +114,7 @@ def test_the_engine_sees_nothing_of_the_gateways_python() -> None:
     env = engine_env()
     assert not {"PYTHONPATH", "VIRTUAL_ENV"} & set(env)
     assert "PYTHONDONTWRITEBYTECODE" not in env, "or each start would compile all again"
+    assert "PROMETHEUS_MULTIPROC_DIR" not in env, "or several engines would count together"
     assert (env["PATH"], env["LANG"], env["EXTRA"]) == ("/bin", "C", "1")
     assert env["OMP_NUM_THREADS"] == "3"
     assert env[commands.STACK_VARIABLE] == HOME.identity
@@ -134,7 +153,7 @@ def test_the_gateway_gets_its_settings_by_name() -> None:
         cache=Path("/cache"),
         host="127.0.0.1",
         port=8400,
-        engine_url="http://127.0.0.1:5001",
+        engine_urls=["http://127.0.0.1:5001"],
         model=MODEL,
         tiers=TierSettings(ssd_gb=None),
         tier_url="http://127.0.0.1:5004",
@@ -148,11 +167,41 @@ def test_the_gateway_gets_its_settings_by_name() -> None:
     assert env["FOREWORD_ENGINE__URL"] == "http://127.0.0.1:5001"
     assert env["FOREWORD_GATEWAY__PORT"] == "8400"
     assert env["FOREWORD_ENGINE__TOKENIZER"] == "/models/abc"
+    assert "FOREWORD_REPLICAS__URLS" not in env
+
+
+def test_the_gateway_is_told_all_replicas() -> None:
+    env = commands.gateway_env(
+        BASE,
+        home=HOME,
+        cache=Path("/cache"),
+        host="127.0.0.1",
+        port=8400,
+        engine_urls=["http://127.0.0.1:5001", "http://127.0.0.1:5005"],
+        model=MODEL,
+        tiers=None,
+    )
+    assert env["FOREWORD_REPLICAS__URLS"] == '["http://127.0.0.1:5001", "http://127.0.0.1:5005"]'
+    assert env["FOREWORD_ENGINE__URL"] == "http://127.0.0.1:5001"
+
+
+@pytest.mark.parametrize(("told", "seconds"), [(None, 30.0), ("5", 5.0), ("soon", 30.0)])
+def test_the_gateways_patience_is_known_before_it_is_stopped(
+    told: str | None, seconds: float
+) -> None:
+    assert GatewaySettings().drain_s == commands.DRAIN_S
+    env = {} if told is None else {"FOREWORD_GATEWAY__DRAIN_S": told}
+    assert commands.gateway_drain_s(env) == seconds
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (3, 1), (8, 4)])
 def test_the_engine_computes_on_half_of_the_cores(cores: int, threads: int) -> None:
     assert commands.engine_threads(cores) == threads
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(2, 1), (8, 1), (16, 2)])
+def test_four_engines_share_that_half(cores: int, threads: int) -> None:
+    assert commands.engine_threads(cores, engines=4) == threads
 
 
 def test_homes_have_different_shared_memory() -> None:

@@ -58,8 +58,8 @@ def test_a_stopped_tier_is_a_problem_with_its_log(settings: StackSettings) -> No
 
 def test_a_restart_is_mentioned(settings: StackSettings) -> None:
     with start_stack(settings) as stack:
-        os.kill(stack.pids["engine"], signal.SIGKILL)
-        assert eventually(lambda: stack.restarts("engine") == 1 and "engine" in stack.pids)
+        os.kill(stack.pids["engine-0"], signal.SIGKILL)
+        assert eventually(lambda: stack.restarts("engine-0") == 1 and "engine-0" in stack.pids)
         assert eventually(lambda: look(settings)["stack"].status is Status.OK)
         assert any("restarted 1 times" in check.found for check in run_checks(settings))
 

@@ -162,7 +162,7 @@ def running_redis(*arguments: str) -> Iterator[str]:
     command = [program, "--port", str(port), "--bind", LOOPBACK, "--save", "", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not redis_answers(LOOPBACK, port, timeout_s=1):
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -231,6 +231,7 @@ def facts(url: str, engine_url: str, home: Path) -> StackFacts:
         home=str(home),
         url=url,
         engine_url=engine_url,
+        engine_urls=(engine_url,),
         kv_events=None,
         tier_url=None,
         tier_address=None,

@@ -49,6 +49,7 @@ class Bench:
         ready_within_s: float = 20.0,
         essential: bool = True,
         beside: bool = False,
+        kind: str = "",
     ) -> Service:
         return Service(
             name=name,
@@ -60,6 +61,7 @@ class Bench:
             restart=restart,
             essential=essential,
             beside=beside,
+            kind=kind,
         )
 
     def supervise(self, *services: Service) -> Supervisor:
@@ -185,6 +187,20 @@ def test_the_loss_of_a_tier_is_no_failure_of_the_stack(bench: Bench) -> None:
     os.kill(pid_of(supervisor.keepers["tier"]), signal.SIGKILL)
     assert eventually(lambda: supervisor.keepers["tier"].state is State.FAILED)
     assert supervisor.wait_for_failure(0.2) is None
+
+
+def test_only_the_loss_of_all_of_a_kind_is_a_failure_of_the_stack(bench: Bench) -> None:
+    names = ("engine-0", "engine-1")
+    services = [bench.server(name, restart=NEVER_RESTART, kind="engines") for name in names]
+    supervisor = bench.supervise(*services)
+    supervisor.start()
+    first, second = supervisor.keepers.values()
+    os.kill(pid_of(first), signal.SIGKILL)
+    assert eventually(lambda: first.state is State.FAILED)
+    assert supervisor.wait_for_failure(0.2) is None
+    assert second.state is State.READY
+    os.kill(pid_of(second), signal.SIGKILL)
+    assert supervisor.wait_for_failure(30.0) is first.failure
 
 
 def test_a_start_that_ends_shows_the_last_lines_of_its_log(bench: Bench) -> None:

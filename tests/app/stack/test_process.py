@@ -178,6 +178,23 @@ def test_orphaned_memory_is_unlinked_only_if_nobody_has_it_open(log: Path) -> No
         used.unlink()
 
 
+def test_an_orphaned_folder_goes_once_nobody_uses_anything_in_it(log: Path) -> None:
+    prefix = f"foreword-test-{os.getpid()}-"
+    code = "import os, sys\nfor name in sys.argv[1:]: os.mkdir(name); open(name + '/file', 'w')"
+    code += "\nos.kill(os.getpid(), 9)"
+    mine, used = (leash.SHARED_MEMORY / f"{prefix}{name}" for name in ("mine", "used"))
+    used.mkdir()
+    with (used / "file").open("w"):
+        (used / "other").touch()
+        process = start(log, python(code, str(mine)), orphans=(prefix,))
+        assert process.wait(10) == 128 + signal.SIGKILL
+        assert not mine.exists()
+        assert used.exists()
+    since = used.stat().st_ctime
+    assert leash.unlink_orphans([prefix], since=since) == [used.name]
+    assert not used.exists()
+
+
 def test_children_do_not_get_the_terminals_signals(log: Path) -> None:
     """Another session, so that Ctrl-C reaches the supervisor alone."""
     process = start(log, python("import time; time.sleep(600)"))

@@ -40,10 +40,11 @@ from app.stack.settings import EngineOptions, StackSettings
 from app.stack.up_command import run
 from cache.tiers import TierSettings
 
-home, cache, model = (Path(word) for word in sys.argv[1:])
+home, cache, model = (Path(word) for word in sys.argv[1:4])
 sys.exit(run(StackSettings(
     home=home, cache=cache, model=str(model), base_env=os.environ, gateway=False, cpu=True,
-    engine=EngineOptions(pool_tokens=8000), tiers=TierSettings(ram_gb=0.25, ssd_gb=0.25))))
+    engine=EngineOptions(pool_tokens=8000), tiers=TierSettings(ram_gb=0.25, ssd_gb=0.25),
+    tiers_otlp_url=sys.argv[4])))
 """
 
 
@@ -55,6 +56,7 @@ class Up:
     home: HomePaths
     cache: Path
     memory_before: frozenset[str]
+    collected: Path
 
     @property
     def facts(self) -> StackFacts:
@@ -84,17 +86,38 @@ def memory_names() -> set[str]:
     return {path.name for path in SHARED_MEMORY.iterdir() if path.name.startswith(kinds)}
 
 
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """A collector of OTLP over gRPC, and where it writes down what came."""
+
+    url: str
+    lines: Path
+
+
+@pytest.fixture(scope="module")
+def receiver(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+    lines = tmp_path_factory.mktemp("otlp") / "lines"
+    program = Path(__file__).with_name("otlp_receiver.py")
+    with lines.open("w") as out:
+        process = subprocess.Popen([str(engine_python), "-P", str(program)], stdout=out)
+    with process:
+        assert eventually(lambda: lines.read_text().endswith("\n"), within_s=60)
+        yield Receiver(f"http://127.0.0.1:{lines.read_text().split()[0]}", lines)
+        process.kill()
+
+
 @pytest.fixture(scope="module")
 def up(
     engine_cache: Path,
     engine_environment: EngineEnvironment,
     tiny_model: Path,
+    receiver: Receiver,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Up]:
     home = tmp_path_factory.mktemp("home")
     log = home.with_suffix(".log")
     before = frozenset(memory_names())
-    arguments = [str(home), str(engine_cache), str(tiny_model)]
+    arguments = [str(home), str(engine_cache), str(tiny_model), receiver.url]
     with log.open("w") as progress:
         process = subprocess.Popen(
             [sys.executable, "-c", UP, *arguments],
@@ -107,13 +130,19 @@ def up(
     with process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("Foreword is ready"), log.read_text()
-        yield Up(process=process, home=HomePaths(home), cache=engine_cache, memory_before=before)
+        yield Up(
+            process=process,
+            home=HomePaths(home),
+            cache=engine_cache,
+            memory_before=before,
+            collected=receiver.lines,
+        )
         process.kill()
 
 
-def generate(url: str, text: str) -> dict[str, int]:
+def generate(url: str, text: str, **more: str) -> dict[str, int]:
     """One token after a prompt; cached tokens by tier."""
-    body = {"text": text, "sampling_params": {"max_new_tokens": 1, "temperature": 0}}
+    body = {"text": text, "sampling_params": {"max_new_tokens": 1, "temperature": 0}, **more}
     request = urllib.request.Request(
         f"{url}/generate",
         data=json.dumps(body).encode(),
@@ -137,13 +166,31 @@ def test_the_doctor_finds_a_real_stack_healthy(up: Up) -> None:
     assert found["breaker"] == "closed: the engine uses the tiers"
 
 
+def test_the_tiers_spans_reach_a_collector_with_the_requests_id(up: Up) -> None:
+    text = "What the tier does for this prompt is traced, chunk by chunk. " * 30
+    generate(up.facts.engine_url, text, rid="req_traced")
+
+    def names() -> set[str]:
+        spans = [json.loads(line) for line in up.collected.read_text().splitlines()[1:]]
+        of_request = [
+            span["name"]
+            for span in spans
+            if span.get("attributes", {}).get("session_id") == "req_traced"
+        ]
+        return set(of_request)
+
+    # Of an engine on a CPU no store is traced: lmcache 0.5.6 does that in lmcache_driven_transfer.
+    steps = {"request", "mp.lookup_prefetch"}
+    assert eventually(lambda: steps <= names(), within_s=60), names()
+
+
 def test_a_killed_engine_is_restarted_and_finds_its_prefixes_in_the_tier(up: Up) -> None:
     generate(up.facts.engine_url, PROMPT)
     assert generate(up.facts.engine_url, PROMPT)["device"] > 0
     time.sleep(2.0)  # the store to the tier is asynchronous
-    first = up.pid("engine")
+    first = up.pid("engine-0")
     os.kill(first, signal.SIGKILL)
-    assert eventually(lambda: up.restarted("engine", 1), within_s=RESTART_S)
+    assert eventually(lambda: up.restarted("engine-0", 1), within_s=RESTART_S)
     assert not is_alive(first)
     used = generate(up.facts.engine_url, PROMPT)
     assert used["device"] == 0
@@ -151,12 +198,12 @@ def test_a_killed_engine_is_restarted_and_finds_its_prefixes_in_the_tier(up: Up)
 
 
 def test_a_killed_tier_is_restarted_while_the_engine_goes_on(up: Up) -> None:
-    engine = up.pid("engine")
+    engine = up.pid("engine-0")
     os.kill(up.pid("tier"), signal.SIGKILL)
     generate(up.facts.engine_url, "Answered while the tier is away. " + PROMPT)
     assert eventually(lambda: up.restarted("tier", 1), within_s=RESTART_S)
     assert get(f"{up.facts.tier_url}/healthcheck", timeout_s=10).good
-    assert up.pid("engine") == engine
+    assert up.pid("engine-0") == engine
     assert len(shared_memory(up.home)) == 1
 
 

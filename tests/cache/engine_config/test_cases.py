@@ -37,7 +37,7 @@ class Case:
 
 def cases() -> Iterator[Case]:
     for path in sorted(CASES.glob("FW*.yaml")):
-        for fields in yaml.safe_load(path.read_text("utf-8")):
+        for fields in yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader):
             yield Case(code=path.stem, **fields)
 
 

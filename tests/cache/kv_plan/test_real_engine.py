@@ -48,7 +48,7 @@ async def test_pool_and_weights_are_what_the_engine_allocated(
     assert plan.pool.tokens == loads.rank_pool_tokens == TINY_POOL_TOKENS
     assert loads.kv_pool_bytes is not None
     assert loads.kv_pool_bytes == pytest.approx(plan.pool.bytes, abs=2**20)
-    log = engine.stack.home.log("engine").read_text(errors="replace")
+    log = engine.stack.home.log("engine-0").read_text(errors="replace")
     line = re.search(r"#tokens: (\d+), K size: ([\d.]+) GB, V size: ([\d.]+) GB", log)
     assert line is not None
     assert int(line[1]) == plan.pool.tokens

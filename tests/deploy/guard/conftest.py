@@ -35,7 +35,7 @@ def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     port = free_port()
     process = Process(tmp_path_factory.mktemp("redis") / "redis.log")
     process.spawn(["redis-server", "--port", str(port), "--save", "", "--appendonly", "no"], {})
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 30
     while time.monotonic() < deadline_s:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             break

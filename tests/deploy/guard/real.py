@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -20,6 +19,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+from app.stack.ports import free_ports
 
 SEGMENT = re.compile(r"/dev/shm/\S+")
 PAGE_TOKENS = 16
@@ -47,9 +48,8 @@ def _die_with_parent() -> None:
 
 def free_port() -> int:
     """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    (port,) = free_ports(1)
+    return port
 
 
 @dataclass
@@ -154,9 +154,17 @@ class Tier:
         Path(f"/dev/shm/lmcache_l1_pool_{self.shm_name}").unlink(missing_ok=True)
 
     def forget_memory(self) -> None:
-        """Drop L1, so that the next load comes from the adapters."""
+        """Drop L1, so that the next load comes from the adapters.
+
+        What is still being stored stays, so that is waited for.
+        """
+        assert eventually(self._is_memory_empty, 20)
+
+    def _is_memory_empty(self) -> bool:
         body = {"tier": "l1"}
         httpx.post(self.url + "/cache/clear", json=body, timeout=10).raise_for_status()
+        status = httpx.get(self.url + "/foreword/status", timeout=10).json()
+        return bool(status["ram"]["used_bytes"] == 0)
 
     def adapter(self, name: str) -> dict[str, Any]:
         """What our own status route says of one adapter."""
@@ -288,7 +296,7 @@ class Engine:
 
     def flush(self) -> None:
         """Empty the device's cache."""
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + 30
         while True:
             answer = httpx.post(self.url + "/flush_cache", timeout=10)
             if answer.status_code == 200:

@@ -34,10 +34,10 @@ class Rig:
         self.engine.flush()
         self.tier.forget_memory()
 
-    def new_prompt(self, salt: str) -> tuple[list[int], Answer]:
-        """A cold answer, once it is on the disk and in Redis."""
+    def new_prompt(self, salt: str, ids: list[int] | None = None) -> tuple[list[int], Answer]:
+        """A cold answer to `ids`, by default new ones, once it is on the disk and in Redis."""
         stored = [self.tier.adapter(name)["stores"] for name in ("ssd", "redis")]
-        ids = random_ids(PROMPT_TOKENS)
+        ids = ids or random_ids(PROMPT_TOKENS)
         cold = self.engine.ask(ids, salt=salt)
         chunks = STORED_TOKENS // CHUNK_TOKENS
         for name, before in zip(("ssd", "redis"), stored, strict=True):

@@ -139,15 +139,15 @@ def test_closing_waits_for_the_chunk_that_is_being_written() -> None:
 
     writer = threading.Thread(target=gate.write, args=(0, slow))
     writer.start()
-    begun.wait(5)
+    begun.wait(30)
     closed: list[tuple[int, ...]] = []
     closer = threading.Thread(target=lambda: closed.append(gate.close()))
     closer.start()
     closer.join(0.05)
     assert closer.is_alive()
     go_on.set()
-    closer.join(5)
-    writer.join(5)
+    closer.join(30)
+    writer.join(30)
     assert closed == [(0,)]
 
 

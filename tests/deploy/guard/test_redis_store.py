@@ -63,7 +63,7 @@ def finished(store: RedisStore, future: int) -> Completion:
     """The completion of one batch; others are dropped."""
     poller = select.poll()
     poller.register(store.event_fd(), select.POLLIN)
-    deadline_s = time.monotonic() + 15
+    deadline_s = time.monotonic() + 30
     while time.monotonic() < deadline_s:
         poller.poll(200)
         for completion in store.drain_completions():

@@ -154,24 +154,25 @@ def refused(keys: SaltKeys, salt: str) -> None:
 
 
 def test_a_disk_that_hangs_holds_up_only_what_needs_it_and_that_not_for_long(folder: Path) -> None:
-    keys = SaltKeys(MASTER, folder)
+    keys = SaltKeys(MASTER, folder, wait_s=2)
     known = sealed_by(keys.for_sealing("known"))
+    threads = threading.active_count()  # other tests of this process may have left some
     with hanging(folder, "slow"):
         waiting = threading.Thread(target=refused, args=(keys, "slow"))
         waiting.start()
         began = time.monotonic()
         assert sealed_by(keys.for_sealing("known")) == known
-        assert time.monotonic() - began < 0.1
-        waiting.join(2)
+        assert time.monotonic() - began < 1.5
+        waiting.join(30)
         assert not waiting.is_alive()
 
         began = time.monotonic()
         for salt in ("slow", "new", "newer"):
             refused(keys, salt)
         assert keys.counts()[1] == 0
-        assert time.monotonic() - began < 0.2, "once it is known to hang nobody waits"
-        assert threading.active_count() < 10
-    deadline = time.monotonic() + 5
+        assert time.monotonic() - began < 1.5, "once it is known to hang nobody waits"
+        assert threading.active_count() < threads + 8
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
             keys.for_sealing("new")
@@ -195,7 +196,7 @@ def test_a_salt_that_a_hanging_disk_keeps_from_being_destroyed_is_told_and_not_u
 
 
 def test_a_key_that_is_read_while_its_salt_is_destroyed_is_used_for_nothing(folder: Path) -> None:
-    keys = SaltKeys(MASTER, folder, wait_s=5)
+    keys = SaltKeys(MASTER, folder, wait_s=20)
     with hanging(folder, "tenant"):
         failures: list[BaseException] = []
 
@@ -210,7 +211,7 @@ def test_a_key_that_is_read_while_its_salt_is_destroyed_is_used_for_nothing(fold
         time.sleep(0.1)
         (pipe,) = files(folder, ".key")
         pipe.with_suffix(".gone").touch()
-    sealing.join(5)
+    sealing.join(30)
     assert len(failures) == 1
     assert files(folder, ".key") == []
 

@@ -185,7 +185,8 @@ def test_costs_come_through_each_real_chat_template(
     assert found.cost.of is not None
     assert tokenizer.count("The day is") < found.cost.token < 60
     assert found.cost.of - found.cost.token >= tokenizer.count(RULES) - 2
-    shipped = sorted(shipped_templates().glob("*.yaml"))
+    # What is said within a conversation has no beginning of its own.
+    shipped = sorted(set(shipped_templates().glob("*.yaml")) - {shipped_templates() / "tools.yaml"})
     sources = [SourceFile(path, path.read_bytes()) for path in shipped]
     assert Linter(LintOptions(tokenizer=tokenizer)).lint(sources).findings == ()
 

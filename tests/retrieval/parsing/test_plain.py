@@ -60,5 +60,5 @@ def test_blocks_hold_all_that_is_not_white_space(text: str) -> None:
 @pytest.mark.parametrize("unit", ["a", "=", "a\n", "a b ", "aaa\n===\n", "===\n"])
 def test_time_grows_with_the_length_only(unit: str) -> None:
     began = time.thread_time()
-    parse("a.txt", (unit * (2_000_000 // len(unit))).encode())
-    assert time.thread_time() - began < 20.0
+    parse("a.txt", (unit * (500_000 // len(unit))).encode())
+    assert time.thread_time() - began < 5.0

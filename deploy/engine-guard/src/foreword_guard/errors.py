@@ -4,6 +4,7 @@ GuardError
 ├── VersionMismatchError     (package, found, expected)
 ├── SettingError             (variable, value, expected)
 ├── KeyFileError             (path, problem)
+├── MetricsRoomError         (folders, needed_bytes)
 ├── UnsealedAdapterError     (adapter)
 ├── CodecError               (codec, problem)
 ├── ForeignMemoryError       (tensors)  the tier was given copies of the KV pool
@@ -64,6 +65,21 @@ class KeyFileError(GuardError):
                 "without which KV at rest can't be encrypted."
             )
         return f"The KV key {self.path} {self.problem}: it must be a file of 32 random bytes."
+
+
+@dataclass
+class MetricsRoomError(GuardError):
+    """The engine's metrics have room nowhere."""
+
+    folders: tuple[Path, ...]
+    needed_bytes: int
+
+    def __str__(self) -> str:
+        names = " and ".join(str(folder) for folder in self.folders)
+        return (
+            f"The engine's metrics need {self.needed_bytes // 2**20} MiB, for which {names} have "
+            "no room: free some, or name an empty folder in PROMETHEUS_MULTIPROC_DIR."
+        )
 
 
 @dataclass

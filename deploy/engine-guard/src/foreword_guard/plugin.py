@@ -6,9 +6,11 @@ the scheduler makes a cache, so LMCache is imported there and nowhere else: the 
 """
 
 import functools
+import os
 from typing import Any
 
 from foreword_guard.errors import GuardError
+from foreword_guard.metric_files import VARIABLE, preallocate
 from foreword_guard.versions import LMCACHE, SGLANG, refuse, require
 
 
@@ -22,6 +24,8 @@ def register() -> None:
         require(SGLANG)
     except GuardError as error:
         raise refuse(error) from error
+    if os.environ.get(VARIABLE):
+        preallocate()
     from sglang.srt.mem_cache import registry
 
     choose = registry.default_radix_cache_factory

@@ -46,7 +46,7 @@ def cases() -> list[Case]:
     return [
         Case(name=f"{path.stem}: {case['name']}", code=content["before"] + case["code"])
         for path in sorted((Path(__file__).parent / "cases").glob("*.yaml"))
-        for content in [yaml.safe_load(path.read_text("utf-8"))]
+        for content in [yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)]
         for case in content["cases"]
     ]
 

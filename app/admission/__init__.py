@@ -1,0 +1,1 @@
+"""Who may use the deployment, how much of it, and whose turn it is."""

@@ -1,0 +1,156 @@
+"""Rows of runs, steps and calls, for those that read and change them."""
+
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+
+from app.agents.loop import Call, CallState, RunStatus, Spent, Step
+from app.agents.records import Parent, RunRecord, StepRecord
+from app.stored.records import SaidItem
+from app.tables import agent_calls, agent_runs, agent_steps
+
+_R, _S, _C = agent_runs.c, agent_steps.c, agent_calls.c
+
+
+def run_of(row: sa.Row[Any]) -> RunRecord:
+    """A run from its row."""
+    parent = None
+    if row.parent_id is not None:
+        parent = Parent(run_id=row.parent_id, step=row.parent_step, place=row.parent_place)
+    return RunRecord(
+        id=row.id,
+        tenant=row.tenant,
+        agent=row.agent,
+        created_at=row.created_at,
+        request=row.request,
+        input=row.input,
+        status=RunStatus(row.status),
+        reason=row.reason,
+        ended_at=row.ended_at,
+        conversation_id=row.conversation_id,
+        parent=parent,
+        driven=row.driven,
+        cancelled=row.cancelled,
+        seconds=row.seconds,
+        response=row.response,
+    )
+
+
+def run_values(run: RunRecord) -> dict[str, Any]:
+    """The row of a new run, but for its owner."""
+    parent = run.parent
+    return {
+        "id": run.id,
+        "tenant": run.tenant,
+        "agent": run.agent,
+        "created_at": run.created_at,
+        "status": run.status,
+        "request": run.request,
+        "input": list(run.input),
+        "conversation_id": run.conversation_id,
+        "parent_id": parent.run_id if parent else None,
+        "parent_step": parent.step if parent else None,
+        "parent_place": parent.place if parent else None,
+        "driven": run.driven,
+        "cancelled": run.cancelled,
+        "seconds": run.seconds,
+    }
+
+
+def read_steps(connection: sa.Connection, run_id: str) -> list[StepRecord]:
+    """A run's steps in order."""
+    calls: dict[int, list[Call]] = {}
+    found = sa.select(agent_calls).where(_C.run_id == run_id).order_by(_C.step, _C.place)
+    for row in connection.execute(found):
+        calls.setdefault(row.step, []).append(call_of(row))
+    steps = sa.select(agent_steps).where(_S.run_id == run_id).order_by(_S.number)
+    return [
+        StepRecord(
+            number=row.number,
+            # `items` is a method of a row.
+            items=row._mapping["items"],
+            output_ids=row.output_ids,
+            tokenizer=row.tokenizer,
+            report=row.report,
+            step=Step(finish=row.finish, tokens=row.tokens, calls=tuple(calls.get(row.number, ()))),
+        )
+        for row in connection.execute(steps)
+    ]
+
+
+def said_in_run(connection: sa.Connection, run_id: str) -> list[SaidItem] | None:
+    """What an agent said and was shown in a run, with the token ids; None: it is no agent's."""
+    steps = read_steps(connection, run_id)
+    if not steps:
+        return None
+    return [item for step in steps for item in step.said()]
+
+
+def insert_step(connection: sa.Connection, run_id: str, step: StepRecord) -> None:
+    """Write a step and its calls, in a transaction of the caller's."""
+    connection.execute(
+        sa.insert(agent_steps).values(
+            run_id=run_id,
+            number=step.number,
+            items=list(step.items),
+            output_ids=step.output_ids,
+            tokenizer=step.tokenizer,
+            finish=step.step.finish,
+            tokens=step.step.tokens,
+            report=step.report,
+        )
+    )
+    for call in step.step.calls:
+        place = {"run_id": run_id, "step": step.number, "place": call.place}
+        fixed = {
+            "call_id": call.call_id,
+            "name": call.name,
+            "arguments": call.arguments,
+            "idempotent": call.idempotent,
+        }
+        connection.execute(sa.insert(agent_calls).values(**place, **fixed, **call_values(call)))
+
+
+def call_of(row: sa.Row[Any]) -> Call:
+    """A call from its row."""
+    return Call(
+        place=row.place,
+        call_id=row.call_id,
+        name=row.name,
+        arguments=row.arguments,
+        idempotent=row.idempotent,
+        state=CallState(row.state),
+        attempts=row.attempts,
+        output=row.output,
+        is_error=row.is_error,
+        spent=Spent(**row.spent),
+    )
+
+
+def call_values(call: Call) -> dict[str, Any]:
+    """What changes of a call."""
+    return {
+        "state": call.state,
+        "attempts": call.attempts,
+        "output": call.output,
+        "is_error": call.is_error,
+        "spent": asdict(call.spent),
+    }
+
+
+def forget_ended(connection: sa.Connection, run_id: str) -> None:
+    """Delete a run that is over, in a transaction of the caller's; one under way is ended by
+    whoever works on it, or by the watch."""
+    delete_runs(connection, sa.and_(_R.id == run_id, _R.ended_at.is_not(None)))
+
+
+def delete_runs(connection: sa.Connection, which: sa.ColumnElement[bool]) -> None:
+    """Delete runs and their sub-agents', in a transaction of the caller's."""
+    ids = list(connection.execute(sa.select(_R.id).where(which)).scalars())
+    if not ids:
+        return
+    delete_runs(connection, _R.parent_id.in_(ids))
+    connection.execute(sa.delete(agent_calls).where(_C.run_id.in_(ids)))
+    connection.execute(sa.delete(agent_steps).where(_S.run_id.in_(ids)))
+    connection.execute(sa.delete(agent_runs).where(_R.id.in_(ids)))

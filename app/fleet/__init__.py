@@ -1,0 +1,1 @@
+"""The replicas behind the gateway: which there are, how they do, who answers which request."""

@@ -1,0 +1,1 @@
+"""What several gateways tell each other of the replicas, through Redis."""

@@ -1,0 +1,1 @@
+"""Webhooks: who is told of events, by signed requests that are tried again (Standard Webhooks)."""

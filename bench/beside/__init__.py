@@ -1,0 +1,1 @@
+"""Live traffic beside a batch: how much later its first tokens come."""

@@ -1,0 +1,1 @@
+"""Two arms compared: paired, interleaved, and refused where they say nothing about each other."""

@@ -1,0 +1,1 @@
+"""Whether a machine is quiet enough to measure on."""

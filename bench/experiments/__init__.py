@@ -1,0 +1,1 @@
+"""Named comparisons, each made anew by one command: `python -m bench.experiments NAME`."""

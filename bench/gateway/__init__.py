@@ -1,0 +1,1 @@
+"""Foreword beside other gateways, in one run: CPU for each request, added latency, memory."""

@@ -1,0 +1,1 @@
+"""CPU that one request costs the gateway's process, everything on: whole answers and streams."""

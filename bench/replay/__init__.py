@@ -1,0 +1,1 @@
+"""Replays of traces without an engine: what would be found again, and where. Pure."""

@@ -1,0 +1,1 @@
+"""Routing compared: published traces replayed over simulated replicas, and real routers live."""

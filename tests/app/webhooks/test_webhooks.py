@@ -1,0 +1,239 @@
+"""Webhooks: signed as the OpenAI SDK checks it, tried again, never sent where they mayn't go."""
+
+import base64
+import hmac
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+import pytest
+import sqlalchemy as sa
+from pydantic import SecretStr
+
+from app.batches.lines import LineProblem
+from app.batches.records import WINDOW_S
+from app.batches.store import BatchStore
+from app.database import open_database
+from app.errors import InvalidSettingError, WebhookRefusedError
+from app.settings import WebhookEndpoint, WebhooksSettings
+from app.tables import webhook_deliveries
+from app.webhooks.addresses import find_target, is_public
+from app.webhooks.courier import Courier
+from app.webhooks.opening import open_outbox
+from app.webhooks.outbox import PAUSES_S
+from app.webhooks.signing import secret_bytes, signed_headers
+from bench.engine_sim import SimulatorThread
+from tests.app.batches.requests import CHAT, chat_line, run
+from tests.app.webhooks.receiver import Receiver, receiving
+from tests.gateways import gateway_settings, running_gateway, wait_until_ready
+
+KEY = bytes(range(32))
+SECRET = "whsec_" + base64.b64encode(KEY).decode()
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[sa.Engine]:
+    made = open_database(tmp_path / "foreword.db")
+    yield made
+    made.dispose()
+
+
+def told(*urls: str, tenant: str | None = None, allow_private: bool = True) -> WebhooksSettings:
+    endpoints = tuple(
+        WebhookEndpoint(url=url, secret=SecretStr(SECRET), tenant=tenant) for url in urls
+    )
+    return WebhooksSettings(endpoints=endpoints, allow_private=allow_private, timeout_s=5)
+
+
+def failed_batch(database: sa.Engine, settings: WebhooksSettings, *, tenant: str = "a") -> str:
+    """The id of a batch whose file was at fault: that is an end, too."""
+    store = BatchStore(database, told=open_outbox(settings, database))
+    batch = store.create(
+        tenant=tenant, endpoint=CHAT, input_file_id="file-1", metadata=None, now=NOW - WINDOW_S
+    )
+    store.refuse(batch, [LineProblem(code="x", message="x")], NOW)
+    return batch.id
+
+
+def courier_at(now: float, settings: WebhooksSettings, database: sa.Engine) -> Courier:
+    outbox = open_outbox(settings, database)
+    return Courier(outbox, allow_private=settings.allow_private, timeout_s=5, now=lambda: now)
+
+
+def left(database: sa.Engine) -> list[tuple[int, float]]:
+    c = webhook_deliveries.c
+    with database.connect() as connection:
+        rows = connection.execute(sa.select(c.attempts, c.due_at).order_by(c.endpoint)).all()
+    return [(row.attempts, row.due_at) for row in rows]
+
+
+def test_the_openai_sdk_unwraps_what_comes(
+    simulator: SimulatorThread, tmp_path: Path, receiver: Receiver
+) -> None:
+    settings = gateway_settings(tmp_path, simulator.url)
+    settings = settings.model_copy(update={"webhooks": told(receiver.url)})
+    with (
+        running_gateway(settings) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key="unused", webhook_secret=SECRET) as client,
+    ):
+        wait_until_ready(url)
+        batch = run(client, [chat_line("a", "Why?")])
+        receiver.wait(1)
+        headers, body = receiver.heard[0]
+        event = client.webhooks.unwrap(body, headers)
+        assert event.type == "batch.completed"
+        assert event.data.id == batch.id
+        assert headers["webhook-id"] == event.id
+        with pytest.raises(openai.InvalidWebhookSignatureError):
+            client.webhooks.unwrap(body + b" ", headers)
+
+
+@pytest.mark.anyio
+async def test_it_is_tried_again_until_it_is_heard_under_the_same_id(
+    database: sa.Engine, receiver: Receiver
+) -> None:
+    settings = told(receiver.url)
+    failed_batch(database, settings)
+    receiver.statuses = [500, 307, 404]
+    now = NOW
+    for attempt in range(1, 4):
+        courier = courier_at(now, settings, database)
+        await courier.deliver_due()
+        assert left(database) == [(attempt, now + PAUSES_S[attempt - 1])]
+        await courier.deliver_due()  # not due yet
+        assert len(receiver.heard) == attempt
+        now += PAUSES_S[attempt - 1]
+    await courier_at(now, settings, database).deliver_due()
+    assert left(database) == []
+    assert len({headers["webhook-id"] for headers, _ in receiver.heard}) == 1
+    assert len({body for _, body in receiver.heard}) == 1
+    times = [int(headers["webhook-timestamp"]) for headers, _ in receiver.heard]
+    assert times == sorted(times)
+    assert len(set(times)) == 4, "each attempt is signed anew"
+
+
+@pytest.mark.anyio
+async def test_it_ends_when_nobody_will_ever_hear(database: sa.Engine, receiver: Receiver) -> None:
+    settings = told(receiver.url)
+    failed_batch(database, settings)
+    receiver.statuses = [410]
+    await courier_at(NOW, settings, database).deliver_due()
+    assert left(database) == [], "410 is: don't come again"
+    failed_batch(database, settings)
+    receiver.statuses = [500] * 20
+    now = NOW
+    for pause_s in (*PAUSES_S, 0):
+        courier = courier_at(now, settings, database)
+        await courier.deliver_due()
+        now += pause_s
+    assert left(database) == []
+    assert len(receiver.heard) == 1 + len(PAUSES_S) + 1
+
+
+@pytest.mark.anyio
+async def test_an_endpoint_is_told_of_its_tenant_alone(
+    database: sa.Engine, receiver: Receiver
+) -> None:
+    settings = told(receiver.url, tenant="b")
+    failed_batch(database, settings, tenant="a")
+    assert left(database) == []
+    failed_batch(database, settings, tenant="b")
+    assert len(left(database)) == 1
+    none = told()
+    await courier_at(NOW, none, database).deliver_due()
+    assert left(database) == [], "an endpoint that isn't in the settings any more"
+    assert receiver.heard == []
+
+
+@pytest.mark.anyio
+async def test_a_private_address_is_not_asked(database: sa.Engine, receiver: Receiver) -> None:
+    """The setting was changed after the event was kept, or the name leads elsewhere now."""
+    failed_batch(database, told(receiver.url))
+    outbox = open_outbox(told(receiver.url), database)
+    await Courier(outbox, allow_private=False, timeout_s=5, now=lambda: NOW).deliver_due()
+    assert receiver.heard == []
+    assert [attempts for attempts, _ in left(database)] == [1]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1/",
+        "https://localhost:8400/",
+        "https://[::1]/",
+        "https://[::ffff:10.0.0.1]/",
+        "https://169.254.169.254/latest/meta-data",
+        "https://10.1.2.3/",
+        "https://0.0.0.0/",
+        "https://2130706433/",
+        "http://93.184.215.14/",
+        "https://user:password@93.184.215.14/",
+        "ftp://93.184.215.14/",
+        "https://",
+        "https://[",
+    ],
+)
+@pytest.mark.anyio
+async def test_where_no_webhook_goes(url: str) -> None:
+    with pytest.raises(WebhookRefusedError) as caught:
+        await find_target(url, allow_private=False)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_what_was_looked_at_is_what_is_asked() -> None:
+    target = await find_target("https://93.184.215.14:8443/a?b=c", allow_private=False)
+    assert target.url == "https://93.184.215.14:8443/a?b=c"
+    assert (target.host, target.name) == ("93.184.215.14:8443", "93.184.215.14")
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True),
+        ("2606:4700::1111", True),
+        ("100.64.0.1", False),
+        ("192.168.0.1", False),
+        ("224.0.0.1", False),
+        ("240.0.0.1", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("::", False),
+        ("64:ff9b::a00:1", False),
+        ("64:ff9b::808:808", True),
+        ("2002:a00:1::", False),
+    ],
+)
+def test_what_is_public(address: str, public: bool) -> None:
+    assert is_public(address) is public
+
+
+@pytest.mark.parametrize(
+    ("url", "secret", "words"),
+    [
+        ("http://example.org/", SECRET, "https"),
+        ("https://example.org/", "secret", "whsec_"),
+        ("https://example.org/", "whsec_?", "base64"),
+        ("https://example.org/", "whsec_YQ==", "24 to 64"),
+    ],
+)
+def test_settings_that_cant_hold_are_told(
+    database: sa.Engine, url: str, secret: str, words: str
+) -> None:
+    endpoint = WebhookEndpoint(url=url, secret=SecretStr(secret))
+    with pytest.raises(InvalidSettingError, match=words) as caught:
+        open_outbox(WebhooksSettings(endpoints=(endpoint,)), database)
+    assert secret not in str(caught.value) or secret == "secret"
+
+
+def test_a_signature_is_as_the_specification_has_it() -> None:
+    headers = signed_headers(secret_bytes(SECRET), "evt_1", 1_800_000_000, b"{}")
+    expected = hmac.new(KEY, b"evt_1.1800000000.{}", "sha256").digest()
+    assert headers["webhook-signature"] == "v1," + base64.b64encode(expected).decode()
