@@ -42,10 +42,12 @@ up: install
 SHARED := -n 3 --dist loadfile
 QUICK := -m "not engine and not slow" $(SHARED)
 
+# AGAIN=3: up to three tests of a suite that failed are run once more, and named. Off unless asked for.
+test: export AGAIN ?= 0
 test: install
-	$(TEST_ENV) $(VENV)/bin/pytest $(QUICK)
-	$(TEST_ENV) $(VENV)/bin/pytest -m "slow and not engine" $(SHARED)
-	$(TEST_ENV) $(VENV)/bin/pytest -m engine
+	$(TEST_ENV) tests/suite.sh quick $(QUICK)
+	$(TEST_ENV) tests/suite.sh slow -m "slow and not engine" $(SHARED)
+	$(TEST_ENV) tests/suite.sh engine -m engine
 
 # What holds for all values is tried on fewer of them than in the whole suite.
 test-fast: install

@@ -126,6 +126,8 @@ def _wait_until_refused(url: str) -> None:
             httpx.get(f"{url}/livez", trust_env=False)
         except httpx.ConnectError:
             return
+        except (httpx.ReadError, httpx.RemoteProtocolError):
+            continue  # it was waiting to be taken when the gateway stopped to listen
         time.sleep(0.05)
     pytest.fail("the gateway goes on taking connections")
 
