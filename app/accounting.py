@@ -15,7 +15,6 @@ from app.accounts import Account
 from app.books import BookShelf
 from app.load_split import split_load
 from app.settings import Settings
-from app.tier_client import TierClient
 from app.tier_watch import TierWatch
 from cache.accounting import Outcome, SentPrompt, pieces_of
 from cache.causes import Cause
@@ -38,26 +37,13 @@ _UNKNOWN = Accounting(
 
 
 class RequestAccounting:
-    """Tells the accountant what happens to each request, and asks it for the verdict.
+    """Tells the accountant what happens to each request, and asks it for the verdict."""
 
-    Args:
-        client: the tier server that says where a load came from; None: nobody does.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        shelf: BookShelf,
-        *,
-        client: TierClient | None = None,
-        watch: TierWatch | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, shelf: BookShelf) -> None:
         self._guard = Guard()
         self._settings = settings
         self._shelf = shelf
-        self._client = client
-        self._watch = watch
-        self._tier_instance: str | None = None
+        self._tier_instances: dict[str, str] = {}
         self._known_rules = KnownRules()
 
     @property
@@ -70,11 +56,6 @@ class RequestAccounting:
         """What is believed to be where; None until an engine was met."""
         books = self._shelf.current
         return None if books is None else books.index
-
-    def chunk_tokens(self) -> int | None:
-        """Tokens in a chunk of the tiers, as far as known."""
-        told = self._watch.chunk_tokens if self._watch else None
-        return self._settings.tiers.chunk_tokens or told
 
     def forget(self, salt: str) -> None:
         """Forget everything under a salt that will never be used again."""
@@ -93,15 +74,15 @@ class RequestAccounting:
         prepared, replica = account.prepared, account.replica
         if prepared is None or replica is None or (prompt := prepared.prompt) is None:
             return
-        view, watch = replica.view(), self._watch
-        books = self._shelf.of(view)
+        view, tier = replica.view(), replica.tier
+        books, watch = self._shelf.of(view), tier.watch
         if watch is not None:
-            self._notice_lost_tiers(watch, books.index)
+            self._notice_lost_tiers(tier.name, watch, books.index)
         account.accountant = books.accountant
         rules = self._known_rules.of(
             replica,
             view,
-            self.chunk_tokens(),
+            tier.chunk_tokens(),
             tiers_certain=watch is not None and watch.keeps_all,
         )
         look, keys, match = account.look, None, None
@@ -148,7 +129,7 @@ class RequestAccounting:
         """A request has ended; False where something is to be waited for, which `settle` does."""
         if account.settled:
             return True
-        if self._client is not None:
+        if account.replica is not None and account.replica.tier.client is not None:
             return False
         self._guard.run(Account.read_usage, account, account.request_id)
         if self._settings.accounting.enabled and account.prepared is not None:
@@ -172,10 +153,9 @@ class RequestAccounting:
             return
         with self._guard.harmless(account.request_id):
             account.read_usage()
-            if self._client is not None:
-                await split_load(
-                    self._client, account, within_s=self._settings.accounting.tier_wait_s
-                )
+            client = account.replica.tier.client if account.replica is not None else None
+            if client is not None:
+                await split_load(client, account, within_s=self._settings.accounting.tier_wait_s)
         if self._settings.accounting.enabled and account.prepared is not None:
             with self._guard.harmless(account.request_id):
                 await self._gather_evidence(account)
@@ -236,11 +216,11 @@ class RequestAccounting:
             within_s = self._settings.accounting.tier_wait_s
             await account.replica.counters.looks.if_older(_GUARD_KNOWN_S, within_s=within_s)
 
-    def _notice_lost_tiers(self, watch: TierWatch, index: PrefixIndex) -> None:
+    def _notice_lost_tiers(self, tier: str, watch: TierWatch, index: PrefixIndex) -> None:
         """A tier server that keeps all in RAM has lost all when it was started anew."""
-        status = watch.status
-        if status is None or status.instance == self._tier_instance:
+        status, known = watch.status, self._tier_instances.get(tier)
+        if status is None or status.instance == known:
             return
-        if self._tier_instance is not None and not status.adapters:
-            index.tiers_cleared()
-        self._tier_instance = status.instance
+        if known is not None and not status.adapters:
+            index.tiers_cleared(tier)
+        self._tier_instances[tier] = status.instance

@@ -30,7 +30,8 @@ class KnownRules:
         info = view.info
         chunk_tokens = chunk_tokens if info.tiers else None
         kv_events = replica.address is not None
-        facts = (info.page_tokens, chunk_tokens, info.cache_report, kv_events, tiers_certain)
+        tier = replica.tier.name
+        facts = (info.page_tokens, chunk_tokens, info.cache_report, kv_events, tiers_certain, tier)
         known = self._known.get(replica.name)
         if known is None or known[0] != facts:
             rules = EngineRules(
@@ -39,6 +40,7 @@ class KnownRules:
                 cache_report=info.cache_report,
                 kv_events=kv_events,
                 tiers_certain=tiers_certain,
+                tier=tier,
             )
             known = self._known[replica.name] = facts, rules
         return known[1]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.errors import ModelNotFoundError
+from app.errors import AgentElsewhereError, ModelNotFoundError
 from app.replica_view import ReplicaView
 
 
@@ -27,10 +27,13 @@ def asked_model(view: ReplicaView, asked: str, names: Sequence[str]) -> AskedMod
 
     Raises:
         ModelNotFoundError: it isn't served here.
+        AgentElsewhereError: it is an agent, which only responses are asked of.
     """
     if asked in names:
         return AskedModel(public=names[0], engine=view.info.served_name)
     name, _, adapter = asked.rpartition(":")
+    if name == "agent" and name not in names:
+        raise AgentElsewhereError(asked)
     if name not in names or adapter not in served_adapters(view):
         raise ModelNotFoundError(asked, model_names(view, names))
     return AskedModel(

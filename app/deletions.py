@@ -13,10 +13,9 @@ import anyio.lowlevel
 import sqlalchemy as sa
 import structlog
 
-from app.errors import TierServerError
 from app.salts import Salts
 from app.tables import conversations, kv_deletions, tenant_epochs
-from app.tier_client import TierClient
+from app.tier_salts import SaltKeys
 from retrieval import CollectionNotFoundError, Collections, RetrievalError
 
 _RETRY_S = 30.0
@@ -27,7 +26,11 @@ _UNFINISHED = timedelta(minutes=1)
 class KvDeletions:
     """Keeps what is to be destroyed in the database, and destroys it.
 
-    `forget` is told each salt that will never be used again.
+    `forget` is told each salt that will never be used again. Without `keys` nothing is destroyed.
+
+    Attributes:
+        pending: salts that some tier server is still to be told of.
+        problem: why, where a server is the reason.
     """
 
     def __init__(
@@ -35,18 +38,19 @@ class KvDeletions:
         database: sa.Engine,
         salts: Salts,
         collections: Collections,
-        tiers: TierClient | None,
+        keys: SaltKeys | None,
         *,
         forget: Callable[[str], None],
     ) -> None:
         self._database = database
         self._salts = salts
         self._collections = collections
-        self._tiers = tiers
+        self._keys = keys
         self._forget = forget
         self._due = anyio.Event()
         self._destroying = anyio.Lock()
         self.pending = 0
+        self.problem: str | None = None
         self._log = structlog.get_logger()
 
     async def delete_tenant(self, tenant: str) -> int:
@@ -115,22 +119,26 @@ class KvDeletions:
     async def destroy_pending(self) -> None:
         """Destroy the keys of all salts that are due, as far as the tiers answer."""
         async with self._destroying:
-            due = await anyio.to_thread.run_sync(self._read)
+            noted = await anyio.to_thread.run_sync(self._read)
+            if self._keys is None:
+                self.pending = len(noted)
+                return
+            trial, are_own = self._keys.round(), self._keys.are_own
+            due = [salt for salt, _ in noted if not trial.is_done(salt)]
             self.pending = len(due)
-            for salt in due if self._tiers else ():
-                if not await self._destroy(salt):
-                    return
-                self.pending -= 1
-
-    async def _destroy(self, salt: str) -> bool:
-        assert self._tiers is not None
-        try:
-            await self._tiers.destroy_salt(salt)
-        except TierServerError as error:
-            self._log.warning("kv_deletion_waits", pending=self.pending, problem=str(error))
-            return False
-        await anyio.to_thread.run_sync(self._done, salt)
-        return True
+            for salt in due:
+                if await trial.destroy(salt):
+                    self.pending -= 1
+                    if not are_own:
+                        await anyio.to_thread.run_sync(self._done, salt)
+                elif trial.is_over:
+                    break
+            for salt, at in noted if are_own else ():
+                if trial.may_forget(salt, at):
+                    await anyio.to_thread.run_sync(self._done, salt)
+            self.problem = trial.problem
+            if trial.problem is not None:
+                self._log.warning("kv_deletion_waits", pending=self.pending, problem=trial.problem)
 
     async def _gone(self, salts: Sequence[str]) -> None:
         self.pending += len(salts)
@@ -168,10 +176,10 @@ class KvDeletions:
         with self._database.begin() as connection:
             _insert(connection, salts, tenant, collection_id)
 
-    def _read(self) -> list[str]:
+    def _read(self) -> list[tuple[str, datetime]]:
         with self._database.connect() as connection:
             rows = connection.execute(sa.select(kv_deletions)).all()
-        return [row.salt for row in rows if not self._still_there(row)]
+        return [(row.salt, row.requested_at) for row in rows if not self._still_there(row)]
 
     def _drop_unfinished(self) -> None:
         """Forget deletions that ended before their collection was gone: nobody was told of them."""

@@ -1,6 +1,6 @@
 """How the engine was started, checked when the gateway meets it: once for each start."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -16,18 +16,30 @@ class EngineCheck:
     def __init__(self, counters: EngineCounters, *, chunk_tokens: Callable[[], int | None]) -> None:
         self._counters = counters
         self._chunk_tokens = chunk_tokens
-        self._checked: tuple[ReplicaView, bool | None, int | None] | None = None
+        self._checked: tuple[ReplicaView, bool | None, int | None, bool] | None = None
+        self._has_tools = False
         self._findings: tuple[Finding, ...] = ()
+
+    def sent(self, body: Mapping[str, object]) -> None:
+        """A request goes to the engine: whether it may be answered with calls that are to be read.
+
+        Where a call must come the engine reads it without a parser of its own.
+        """
+        if not self._has_tools and body.get("tools"):
+            self._has_tools = body.get("tool_choice") in (None, "auto")
 
     def findings(self, view: ReplicaView) -> tuple[Finding, ...]:
         """What is wrong with the engine's settings, worst first."""
         counters = self._counters
         guarded = counters.guard.tier_open is not None if counters.guard_known else None
         chunk_tokens = self._chunk_tokens()
-        checked = (view, guarded, chunk_tokens)
+        checked = (view, guarded, chunk_tokens, self._has_tools)
         if self._checked != checked:
             self._findings = check_engine(
-                view.info.settings, guarded=guarded, chunk_tokens=chunk_tokens
+                view.info.settings,
+                guarded=guarded,
+                chunk_tokens=chunk_tokens,
+                has_tools=self._has_tools,
             )
             self._checked = checked
             self._log()

@@ -81,6 +81,14 @@ class ModelNotFoundError(InvalidRequestError):
         self.param = "model"
 
 
+class AgentElsewhereError(InvalidRequestError):
+    """An agent was named where only a model can answer."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"{model!r} is an agent: ask it at /v1/responses", param="model")
+        self.model = model
+
+
 class BodyTooLargeError(InvalidRequestError):
     """The request's body is larger than this deployment takes."""
 
@@ -627,5 +635,5 @@ class TierServerError(GatewayError):
     def __str__(self) -> str:
         return (
             f"the tier server at {self.url} can't be asked ({self.problem}); check "
-            "FOREWORD_TIERS__URL and its log"
+            "FOREWORD_TIERS__URL, or __URLS or __PORT, and its log"
         )

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Mapping
 
+from app.agents.mcp.servers import McpServers
+from app.agents.toolbox import OpensTools
 from app.errors import EngineNotReadyError
 from app.fleet.breaker import BreakerState
 from app.fleet.states import ReplicaState
@@ -23,6 +25,7 @@ def levels_of(services: Services, refused: Mapping[str, int]) -> Levels:
         **plain(_own(services)),
         **_replicas(services.fleet.replicas),
         "foreword_wire_refused": {(code,): float(count) for code, count in refused.items()},
+        **_servers(services.agents.servers),
         **_build(),
     }
 
@@ -81,6 +84,22 @@ def _replica(replica: Replica) -> dict[str, float | None]:
         "pool_used_ratio": load.pool_used,
         "prefill_tokens_per_second": load.prefill_tokens_per_s,
         "tier_open": replica.counters.guard.tier_open,
+    }
+
+
+def _servers(servers: OpensTools) -> Levels:
+    """MCP servers that are declared."""
+    if not isinstance(servers, McpServers):
+        return {}
+    return {
+        "foreword_mcp_server_state": {
+            (name, state.value): float(state is now)
+            for name, now in servers.states().items()
+            for state in type(now)
+        },
+        "foreword_mcp_server_failures": {
+            (name,): float(count) for name, count in servers.failures().items()
+        },
     }
 
 

@@ -63,6 +63,14 @@ LEVELS: tuple[Gauge, ...] = tuple(
         (Gauge(f"foreword_{name}", about, ("code",)) for name, about in _BY_CODE.items()),
         (
             Gauge("foreword_replica_state", "1 for the state that it is in", ("replica", "state")),
+            Gauge(
+                "foreword_mcp_server_state", "1 for the state that it is in", ("server", "state")
+            ),
+            Gauge(
+                "foreword_mcp_server_failures",
+                "Times that its session could not be opened, or broke off, since the start",
+                ("server",),
+            ),
             Gauge("foreword_build_info", "Always 1", ("version",)),
         ),
     )

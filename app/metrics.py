@@ -14,6 +14,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+from app.agents.counts import AgentCounts
 from app.levels import LEVELS, Levels
 from app.response_cache.counts import ResponseCacheCounts
 from app.series import Buckets, Counts, Distinct, Histogram, page
@@ -62,6 +63,7 @@ class Metrics:
         self._of_faults()
         self.shadow = ShadowCounts(self._counts)
         self.response_cache = ResponseCacheCounts(self._counts)
+        self.agents = AgentCounts(self._counts, self._histogram)
 
     def gaps(self, replica: str) -> Buckets:
         """Where the seconds between the pieces of content of a replica's streams are counted."""

@@ -14,6 +14,8 @@ from app.replica_view import ReplicaView
 from app.services import Services
 from prompts.lint.findings import Severity
 
+_TIERS_ANSWER = "see that the tier server answers at FOREWORD_TIERS__URL"
+
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
@@ -128,8 +130,19 @@ def _replica(services: Services, replica: Replica) -> Iterator[str]:
         yield "the KV tiers don't answer and are skipped; prompts are computed instead"
     if view.info.tiers and guard.tier_open is None and replica.counters.guard_known:
         yield "the engine runs LMCache without the guard plugin: a dead tier stops it"
+    if replica.tier.name:
+        yield from _own_tiers(replica, view)
     if services.settings.accounting.enabled:
         yield from _kv_events(replica, view)
+
+
+def _own_tiers(replica: Replica, view: ReplicaView) -> Iterator[str]:
+    yield from replica.tier.reasons
+    if replica.tier.client is None and view.info.tiers:
+        yield (
+            "it has tiers, but FOREWORD_TIERS__URLS names no tier server for it: where its loads "
+            "come from isn't told, and no deleted salt's key can be destroyed there"
+        )
 
 
 def _token_parity(view: ReplicaView) -> Iterator[str]:
@@ -140,14 +153,12 @@ def _token_parity(view: ReplicaView) -> Iterator[str]:
 
 
 def _tiers(services: Services, view: ReplicaView) -> Iterator[str]:
-    if services.tier_watch is not None:
-        yield from services.tier_watch.reasons
-    if services.tier_policy is not None:
-        yield from services.tier_policy.reasons
+    if services.tiers.shared is not None:
+        yield from services.tiers.shared.reasons
     if services.deletions.pending and view.info.tiers:
         yield (
             f"the keys of {services.deletions.pending} deleted salts wait to be destroyed in the "
-            "tiers: see that the tier server answers at FOREWORD_TIERS__URL"
+            f"tiers: {services.deletions.problem or _TIERS_ANSWER}"
         )
 
 

@@ -29,6 +29,8 @@ from app.kv_events import KvEventFollower, KvEventSource
 from app.parity import Parity, check_parity
 from app.replica_view import ReplicaView
 from app.routing import ReplicaLoad
+from app.settings import TiersSettings
+from app.tiers import TierSide
 from app.tokenizers import Tokenizers
 from cache.prefix_index import PrefixIndex
 from prompts.errors import ChatTemplateError, TokenizerNotFoundError
@@ -56,7 +58,7 @@ class Replica:
         give_up_s: how long it may answer nothing, before requests that wait there go elsewhere.
         index_of: where its KV events go; None: nowhere for now.
         kv_events: where those are; None: as the engine tells itself.
-        chunk_tokens: tokens in a chunk of the tiers, as far as known.
+        tier: the tiers that it loads from; by default some that nobody knows of.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Replica:
         tokenizers: Tokenizers | None = None,
         index_of: Callable[["Replica"], PrefixIndex | None] = _nothing,
         kv_events: KvEventsAddress | None = None,
-        chunk_tokens: Callable[[], int | None] = _nothing,
+        tier: TierSide | None = None,
     ) -> None:
         self.name = name
         self.client = client
@@ -78,7 +80,8 @@ class Replica:
         self.meter = LoadMeter()
         self.speed = EngineSpeed(client, meter=self.meter)
         self.events = KvEventFollower(replica=name, source=self._source)
-        self.check = EngineCheck(self.counters, chunk_tokens=chunk_tokens)
+        self.tier = tier or TierSide("", None, TiersSettings())
+        self.check = EngineCheck(self.counters, chunk_tokens=self.tier.chunk_tokens)
         self.breaker = Breaker()
         self.waiting = Waiting()
         self.mismatch: str | None = None
@@ -174,7 +177,8 @@ class Replica:
 
     def watches(self) -> tuple[Watch, ...]:
         """What is to run beside the requests, for ever; the fleet looks at the engine itself."""
-        return (self.counters.watch, self.speed.watch, self.events.follow)
+        own = self.tier.watches() if self.tier.name else ()
+        return (self.counters.watch, self.speed.watch, self.events.follow, *own)
 
     async def watch(self) -> None:
         """Keep the view true, for ever."""
@@ -210,10 +214,12 @@ class Replica:
             self._lose(str(error))
 
     def close(self) -> None:
-        """Drop its connections, the events' too."""
+        """Drop its connections, the events' and its own tiers' too."""
         self.counters.looks.close()
         self.events.close()
         self.client.close()
+        if self.tier.name:
+            self.tier.close()
 
     @property
     def silent_s(self) -> float:

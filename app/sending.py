@@ -151,6 +151,7 @@ def begin(
     streams = bool(prepared.body.get("stream"))
     if streams:
         account.gaps = services.metrics.gaps(replica.name)
+    replica.check.sent(prepared.body)
     services.accounting.expect(account)
     tokens = choice.to_compute(replica.name)
     replica.meter.begun(account.request_id, tokens=tokens, at=now, streams=streams)

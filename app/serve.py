@@ -18,6 +18,7 @@ from app.main import create_app
 from app.settings import Settings
 from app.stack.ports import is_loopback
 from app.starting import Starting, read_settings, require_address, told_in_a_sentence
+from app.tiers import check_tiers
 from app.wire import raise_file_limit, server_config
 
 _log = structlog.get_logger()
@@ -72,6 +73,7 @@ def serve(engine_url: str | None, host: str | None, port: int | None) -> None:
         _require_keys(settings)
         require_address(settings.gateway.host, settings.gateway.port)
         check_sources(settings.replicas, engine_url=settings.engine.url)
+        check_tiers(settings)
         check_embedder(settings.retrieval)
     lines = configure_logging(settings.log)
     raise_file_limit()

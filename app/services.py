@@ -56,9 +56,8 @@ from app.stored.expiry import StoredExpiry
 from app.stored.responses import ResponseStore
 from app.stored.store import ConversationStore
 from app.telemetry import BeginsTraces, open_tracing
-from app.tier_client import TierClient
-from app.tier_policy import TierLoadSpeed, TierPolicy
-from app.tier_watch import TierWatch
+from app.tier_salts import salt_keys
+from app.tiers import Tiers
 from app.tool_memory import ToolLists
 from app.webhooks.courier import Courier
 from app.webhooks.opening import open_courier
@@ -92,6 +91,7 @@ class Services:
     orders: Orders
     accounting: RequestAccounting
     ledger: Ledger
+    tiers: Tiers
     salts: Salts
     keys: KeyRing
     admission: Admission
@@ -108,8 +108,6 @@ class Services:
     lag: LoopLag
     started: datetime
     tracing: BeginsTraces | None = None
-    tier_watch: TierWatch | None = None
-    tier_policy: TierPolicy | None = None
     shared_views: "SharedViews | None" = None
     shadow: Shadow | None = None
     response_cache: ResponseCache | None = None
@@ -163,22 +161,18 @@ def _services(
     servers: OpensTools,
     stack: AsyncExitStack,
 ) -> Services:
-    tiers = _tier_client(settings, stack)
-    watch = TierWatch(tiers) if tiers else None
+    tiers = Tiers(settings)
+    if tiers.shared is not None:
+        stack.callback(tiers.shared.close)
     outbox = open_outbox(settings)
     shelf = BookShelf(settings.accounting, key=secret, teller=outbox)
-    accounting = RequestAccounting(settings, shelf, client=tiers, watch=watch)
-    tier_speed = TierLoadSpeed()
+    accounting = RequestAccounting(settings, shelf)
     fleet = open_fleet(
-        settings,
-        shelf,
-        chunk_tokens=accounting.chunk_tokens,
-        tier_load_s=tier_speed.s_per_token,
-        on_restart=outbox.restarted if outbox else None,
+        settings, shelf, tiers=tiers, on_restart=outbox.restarted if outbox else None
     )
     stack.callback(fleet.close)
-    if watch is not None:
-        stack.callback(watch.looks.close)
+    if tiers.shared is not None:
+        tiers.shared.measure(fleet)
     salts = Salts(secret, read_epochs(database))
     opened = open_embedder(settings.retrieval)
     collections = open_collections(settings, database, stack, opened)
@@ -209,8 +203,6 @@ def _services(
         if response_cache is not None:
             response_cache.forget(salt)
 
-    tier_policy = _tier_policy(settings, tiers, watch, fleet) if tiers and watch else None
-    tier_speed.policy = tier_policy
     webhooks = open_webhooks(settings.webhooks, database)
     stored = ConversationStore(database)
     return Services(
@@ -226,7 +218,6 @@ def _services(
             collections=collections,
             corpora=corpora,
             fleet=fleet,
-            tiers=tier_policy,
         ),
         cores=Cores(collections),
         conversations=Conversations(max_bytes=settings.gateway.conversation_mb * 2**20),
@@ -236,10 +227,11 @@ def _services(
         orders=Orders(fleet, OrderBook(database)),
         accounting=accounting,
         ledger=ledger,
+        tiers=tiers,
         salts=salts,
         keys=open_keys(settings, database, secret),
         admission=open_admission(settings, database, fleet, metrics, stack),
-        deletions=KvDeletions(database, salts, collections, tiers, forget=forget),
+        deletions=KvDeletions(database, salts, collections, salt_keys(fleet, tiers), forget=forget),
         stored=stored,
         stored_responses=ResponseStore(database),
         turns_alive=TurnsAlive(stored),
@@ -252,21 +244,12 @@ def _services(
         lag=LoopLag(),
         tracing=stack.enter_context(open_tracing(settings.telemetry)),
         started=datetime.now(UTC),
-        tier_watch=watch,
-        tier_policy=tier_policy,
         shared_views=open_shared_views(
             settings, stack, secret=secret, outbox=outbox, shelf=shelf, fleet=fleet
         ),
         shadow=open_shadow(settings, stack, secret=secret, counts=metrics.shadow),
         response_cache=response_cache,
     )
-
-
-def _tier_policy(
-    settings: Settings, tiers: TierClient, watch: TierWatch, fleet: Fleet
-) -> TierPolicy:
-    switch = settings.tiers.break_even == "auto"
-    return TierPolicy(tiers, watch, fleet, switch=switch)
 
 
 def _templates(settings: Settings) -> TemplateLibrary:
@@ -303,10 +286,8 @@ def _watches(services: Services, following: Following) -> Iterator[Watch]:
     yield services.lag.watch
     if services.settings.webhooks.endpoints:
         yield services.courier.watch
-    if services.tier_watch is not None:
-        yield services.tier_watch.watch
-    if services.tier_policy is not None:
-        yield services.tier_policy.watch
+    if services.tiers.shared is not None:
+        yield from services.tiers.shared.watches()
     if services.shared_views is not None:
         yield services.shared_views.watch
     if services.shadow is not None:
@@ -336,11 +317,3 @@ def _ledger(settings: Settings, database: sqlalchemy.Engine) -> Ledger:
         max_rows=kept.max_rows,
     )
     return Ledger(database, flush_s=kept.flush_s, caps=_label_caps(settings), retention=retention)
-
-
-def _tier_client(settings: Settings, stack: AsyncExitStack) -> TierClient | None:
-    if settings.tiers.url is None:
-        return None
-    client = TierClient(settings.tiers.url, timeout_s=settings.tiers.timeout_s)
-    stack.callback(client.close)
-    return client

@@ -147,10 +147,25 @@ class EngineSettings(_Section):
 
 
 class TiersSettings(_Section):
-    """The tier server (`lmcache server`) behind the engine."""
+    """The tier servers (`lmcache server`) behind the engines: `url`, `urls` or `port`, one of
+    them."""
 
     url: str | None = Field(
-        None, description="base URL of the tier server's HTTP port; tells which tier served a load"
+        None,
+        description="base URL of the HTTP port of the tier server that all replicas share; tells "
+        "which tier served a load",
+    )
+    urls: tuple[str, ...] = Field(
+        (),
+        description="base URLs of tier servers of the replicas' own, in the order of "
+        "`replicas.urls`",
+    )
+    port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="HTTP port of a tier server of each replica's own, on the replica's host; "
+        "follows discovery",
     )
     timeout_s: float = Field(2.0, gt=0, description="longest wait for one of its answers")
     chunk_tokens: int | None = Field(
@@ -161,6 +176,11 @@ class TiersSettings(_Section):
         description="what becomes of a tier that loads slower than the engine computes: switched "
         "off, or only told",
     )
+
+    @property
+    def are_own(self) -> bool:
+        """Whether each replica has a tier server of its own."""
+        return bool(self.urls) or self.port is not None
 
 
 class DatabaseSettings(_Section):

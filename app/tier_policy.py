@@ -200,19 +200,6 @@ class TierPolicy:
         return loads and has_enough_tokens(found, self._rules)
 
 
-class TierLoadSpeed:
-    """What a token from the tiers' RAM costs, for routing; nothing without a policy."""
-
-    def __init__(self) -> None:
-        self.policy: TierPolicy | None = None
-
-    def s_per_token(self) -> float | None:
-        """Seconds; None where none was measured."""
-        found = self.policy.found.get(RAM) if self.policy else None
-        speed = found.load_tokens_per_s if found else None
-        return 1 / speed if speed else None
-
-
 def _comparison(found: BreakEven) -> str:
     """`900 tokens/s and 0.50 s a load against 2,400 tokens/s`; only what is known."""
     if found.load_tokens_per_s is None or found.compute_tokens_per_s is None:

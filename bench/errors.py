@@ -2,94 +2,84 @@
 
 ```
 BenchError
-├── CorpusError                 (package, problem)
-├── ExperimentError             (experiment, problem)
-├── FaultSuiteError             (what, problem)
-├── GatewayAnswerError          (url, problem)
-├── GatewayBenchError           (gateway, problem)
+├── FaultyError                 (subject, problem)
+│   ├── CorpusError             subject: a package
+│   ├── ExperimentError         an experiment's name
+│   ├── FaultSuiteError         a part of the suite
+│   ├── GatewayAnswerError      a gateway's URL
+│   ├── GatewayBenchError       a gateway's name
+│   ├── ReplayError             a trace
+│   ├── RunFolderError          a folder
+│   ├── RunFolderTakenError     a folder
+│   ├── SoakError               a part of the soak
+│   ├── TargetError             a URL
+│   └── WorkloadError           a file or an option
 ├── IncomparableRunsError       (differences)
-├── ReplayError                 (trace, problem)
-├── RunFolderError              (folder, problem)
-├── RunFolderTakenError         (folder, problem)
 ├── SimulatorError
-│   ├── SimulatorConfigError    (field, problem)
+│   ├── SimulatorConfigError    (subject, problem), also a FaultyError; subject: a setting
+│   ├── SimulatorStartError     the same; an address
 │   ├── ModelFolderError        (path, missing)
-│   ├── SimulatorStartError     (address, problem)
 │   └── EvictionError           (asked_tokens, evictable_tokens)
-├── SoakError                   (what, problem)
 ├── StackStartError             (what, log, said)
-├── TargetError                 (url, problem)
 ├── TraceError                  (path, line, problem)
-├── TraceNotFoundError          (folder)
-└── WorkloadError               (what, problem)
+└── TraceNotFoundError          (folder)
 ```
 """
 
 from pathlib import Path
+from typing import ClassVar
 
 
 class BenchError(Exception):
     """Root of this package's errors."""
 
 
-class CorpusError(BenchError):
+class FaultyError(BenchError):
+    """Something is at fault: what it is, and what is wrong with it.
+
+    Attributes:
+        sentence: how a kind of error says both.
+    """
+
+    sentence: ClassVar[str] = "{subject}: {problem}"
+
+    def __init__(self, subject: object, problem: str) -> None:
+        super().__init__(subject, problem)
+        self.subject = subject
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.sentence.format(subject=self.subject, problem=self.problem)
+
+
+class CorpusError(FaultyError):
     """A package of the retrieval corpus could not be had, or isn't the pinned one."""
 
-    def __init__(self, package: str, problem: str) -> None:
-        super().__init__(package, problem)
-        self.package = package
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.package} could not be taken into the corpus: {self.problem}"
+    sentence = "{subject} could not be taken into the corpus: {problem}"
 
 
-class ExperimentError(BenchError):
+class ExperimentError(FaultyError):
     """A named experiment can't be run as it was asked for."""
 
-    def __init__(self, experiment: str, problem: str) -> None:
-        super().__init__(experiment, problem)
-        self.experiment = experiment
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"experiment {self.experiment}: {self.problem}"
+    sentence = "experiment {subject}: {problem}"
 
 
-class FaultSuiteError(BenchError):
+class FaultSuiteError(FaultyError):
     """The fault suite could not be begun, or could not go on."""
 
-    def __init__(self, what: str, problem: str) -> None:
-        super().__init__(what, problem)
-        self.what = what
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.what} {self.problem}"
+    sentence = "{subject} {problem}"
 
 
-class GatewayAnswerError(BenchError):
+class GatewayAnswerError(FaultyError):
     """A gateway refused, or answered with something that isn't an answer."""
 
-    def __init__(self, url: str, problem: str) -> None:
-        super().__init__(url, problem)
-        self.url = url
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"the gateway at {self.url} did not answer as it should: {self.problem[:500]}"
+    sentence = "the gateway at {subject} did not answer as it should: {problem:.500}"
 
 
-class GatewayBenchError(BenchError):
+class GatewayBenchError(FaultyError):
     """A gateway that is to be measured can't be had, doesn't start, or answers wrongly."""
 
-    def __init__(self, gateway: str, problem: str) -> None:
-        super().__init__(gateway, problem)
-        self.gateway = gateway
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.gateway} {self.problem}"
+    sentence = "{subject} {problem}"
 
 
 class IncomparableRunsError(BenchError):
@@ -106,56 +96,32 @@ class IncomparableRunsError(BenchError):
         )
 
 
-class ReplayError(BenchError):
+class ReplayError(FaultyError):
     """A trace can't be replayed as asked."""
 
-    def __init__(self, trace: str, problem: str) -> None:
-        super().__init__(trace, problem)
-        self.trace = trace
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.trace} {self.problem}"
+    sentence = "{subject} {problem}"
 
 
-class RunFolderError(BenchError):
+class RunFolderError(FaultyError):
     """A folder isn't the folder of a run, or can't be read."""
 
-    def __init__(self, folder: Path, problem: str) -> None:
-        super().__init__(folder, problem)
-        self.folder = folder
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.folder} is not a run that can be read: {self.problem}"
+    sentence = "{subject} is not a run that can be read: {problem}"
 
 
-class RunFolderTakenError(BenchError):
+class RunFolderTakenError(FaultyError):
     """A run's folder can't be begun: there is one in it, or it can't be written."""
 
-    def __init__(self, folder: Path, problem: str) -> None:
-        super().__init__(folder, problem)
-        self.folder = folder
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.folder} {self.problem}: name another folder"
+    sentence = "{subject} {problem}: name another folder"
 
 
 class SimulatorError(BenchError):
     """The simulated engine is at fault, or was asked for what it can't do."""
 
 
-class SimulatorConfigError(SimulatorError):
+class SimulatorConfigError(SimulatorError, FaultyError):
     """A setting of the simulator makes no sense."""
 
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(field, problem)
-        self.field = field
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.field} {self.problem}"
+    sentence = "{subject} {problem}"
 
 
 class ModelFolderError(SimulatorError):
@@ -173,16 +139,10 @@ class ModelFolderError(SimulatorError):
         )
 
 
-class SimulatorStartError(SimulatorError):
+class SimulatorStartError(SimulatorError, FaultyError):
     """The simulator could not take its address."""
 
-    def __init__(self, address: str, problem: str) -> None:
-        super().__init__(address, problem)
-        self.address = address
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"the simulator could not listen on {self.address}: {self.problem}"
+    sentence = "the simulator could not listen on {subject}: {problem}"
 
 
 class EvictionError(SimulatorError):
@@ -200,16 +160,8 @@ class EvictionError(SimulatorError):
         )
 
 
-class SoakError(BenchError):
+class SoakError(FaultyError):
     """A soak could not be begun, or could not go on."""
-
-    def __init__(self, what: str, problem: str) -> None:
-        super().__init__(what, problem)
-        self.what = what
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.problem}"
 
 
 class StackStartError(BenchError):
@@ -262,25 +214,11 @@ class TraceNotFoundError(BenchError):
         )
 
 
-class TargetError(BenchError):
+class TargetError(FaultyError):
     """What is to be measured can't be reached, or can't do what was asked of it."""
 
-    def __init__(self, url: str, problem: str) -> None:
-        super().__init__(url, problem)
-        self.url = url
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.url} {self.problem}"
+    sentence = "{subject} {problem}"
 
 
-class WorkloadError(BenchError):
-    """A workload can't be made or read; `what` is the file or the option."""
-
-    def __init__(self, what: str, problem: str) -> None:
-        super().__init__(what, problem)
-        self.what = what
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.problem}"
+class WorkloadError(FaultyError):
+    """A workload can't be made or read; its subject is the file or the option."""

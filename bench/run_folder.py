@@ -84,6 +84,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         load_average: of one, five and fifteen minutes, at the run's end.
         lag_p99_s: by how much the generator itself was late.
+        generator: how it was scheduled, `real-time` or `ordinary`; None: not known.
         valid: whether the run says anything; `reasons` tell why not.
         labels: what the caller calls this run, such as `arm` and `round`.
     """
@@ -104,6 +105,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str | None = None
     duration_s: float | None = None
     lag_p99_s: float | None = None
+    generator: str | None = None
     valid: bool = True
     reasons: tuple[str, ...] = ()
     labels: Mapping[str, str] = {}

@@ -183,7 +183,7 @@ class Accountant:
         if left is not None:
             # A whole answer leaves something beside the engine's own cache too.
             if rules.chunk_tokens is not None and outcome.tiers_known and not outcome.tiers_skipped:
-                self._index.tiered(left, salt=prompt.salt, at=outcome.ended_at)
+                self._index.tiered(left, salt=prompt.salt, at=outcome.ended_at, tier=rules.tier)
             if learnt is not None and output:
                 self._lineages.answered(learnt, array("I", output).tobytes())
         expectation.rivals = []

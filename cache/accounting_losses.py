@@ -23,6 +23,7 @@ class EngineRules:
         cache_report: whether usage says how many tokens were cached.
         kv_events: whether the replica's KV events are received.
         tiers_certain: False once the tiers have dropped objects and nobody knows which.
+        tier: the replica's name where its tiers are its own; the shared ones have no name.
     """
 
     page_tokens: int
@@ -30,6 +31,7 @@ class EngineRules:
     cache_report: bool = True
     kv_events: bool = True
     tiers_certain: bool = True
+    tier: str = ""
 
     def limit(self, tokens: int) -> int:
         """The most of a prompt that is ever re-used: the engine always computes the last token."""
@@ -110,7 +112,7 @@ def predicted_tokens(match: Match, rules: EngineRules, *, replica: str, tokens: 
         gpu = rules.limit(tokens)
     if rules.chunk_tokens is None:
         return gpu
-    tier = rules.chunk_floor(min(match.tiered * rules.page_tokens, tokens - 1))
+    tier = rules.chunk_floor(min(match.given(rules.tier) * rules.page_tokens, tokens - 1))
     if tier > gpu and not rules.tiers_certain:
         return None
     return max(gpu, tier)
@@ -198,7 +200,7 @@ def _gone(evidence: Evidence, start: int) -> Cause:
 def _not_loaded(evidence: Evidence, start: int) -> Cause | None:
     """Why the tiers did not give what they were given; None where they were given no more."""
     rules = evidence.rules
-    given = min(evidence.match.tiered * rules.page_tokens, evidence.tokens - 1)
+    given = min(evidence.match.given(rules.tier) * rules.page_tokens, evidence.tokens - 1)
     if rules.chunk_floor(given) <= start:
         return None
     return Cause.TIER_SKIPPED if evidence.tiers_skipped else Cause.TIER_LOST

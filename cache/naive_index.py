@@ -48,7 +48,7 @@ class NaiveIndex:
         self._maker = PageKeyMaker(page_tokens=page_tokens, key=key)
         self._held: dict[tuple[str, str], _Held] = {}
         self._replicas: dict[str, _Replica] = {}
-        self._tiered: dict[str, dict[bytes, float]] = {}
+        self._tiered: dict[tuple[str, str], dict[bytes, float]] = {}
         self._gone: set[str] = set()
 
     @property
@@ -72,8 +72,13 @@ class NaiveIndex:
             left=max((found.left for found in replicas.values()), default=0),
             racing=max((found.racing for found in replicas.values()), default=0),
             replicas=replicas,
-            tiered=_ready(pages, self._tiered.get(salt, {}), sent_at),
+            tiered=_ready(pages, self._tiered.get((salt, ""), {}), sent_at),
             other_salts=max((_ready(pages, held.left, sent_at) for held in others), default=0),
+            own_tiers={
+                tier: found
+                for (whose, tier), given in self._tiered.items()
+                if whose == salt and tier and (found := _ready(pages, given, sent_at))
+            },
         )
 
     def sent(self, keys: PageKeys, *, salt: str, replica: str, at: float) -> None:
@@ -103,13 +108,14 @@ class NaiveIndex:
     ) -> None:
         """The naive index keeps no flame."""
 
-    def tiered(self, keys: PageKeys, *, salt: str, at: float) -> None:
-        given = self._tiered.setdefault(salt, {})
+    def tiered(self, keys: PageKeys, *, salt: str, at: float, tier: str = "") -> None:
+        given = self._tiered.setdefault((salt, tier), {})
         for key in _each(keys):
             given[key] = min(given.get(key, inf), at)
 
-    def tiers_cleared(self) -> None:
-        self._tiered.clear()
+    def tiers_cleared(self, tier: str = "") -> None:
+        for key in [key for key in self._tiered if key[1] == tier]:
+            del self._tiered[key]
 
     def stored(self, replica: str, event: BlockStored, *, at: float) -> None:
         state = self._heard(replica)
@@ -168,12 +174,14 @@ class NaiveIndex:
 
     def forget_replica(self, replica: str) -> None:
         self._replicas.pop(replica, None)
+        self.tiers_cleared(replica)
         for key in [key for key in self._held if key[1] == replica]:
             del self._held[key]
 
     def forget_salt(self, salt: str) -> None:
         self._gone.add(salt)
-        self._tiered.pop(salt, None)
+        for key in [key for key in self._tiered if key[0] == salt]:
+            del self._tiered[key]
         for key in [key for key in self._held if key[0] == salt]:
             del self._held[key]
         for state in self._replicas.values():

@@ -4,7 +4,7 @@ It learns from what the gateway sent and from the engines' KV events. `docs/pref
 what it knows and what it can't.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import TypeAlias
 
@@ -54,8 +54,9 @@ class PrefixIndex:
         self._maker = PageKeyMaker(page_tokens=page_tokens, key=key)
         self._tree = RunTree()
         self._holders = Holders()
-        # The shared tiers are kept like a replica; none of the real ones has this name.
+        # Tiers are kept like replicas; none of the real ones has this name.
         self._tiers = Replica("")
+        self._own_tiers: dict[str, Replica] = {}
         self._flame = Flame(page_tokens=page_tokens)
         self._served: list[_Served] = []
         self._residency = Residency(self._tree, self._holders, self._maker)
@@ -120,6 +121,7 @@ class PrefixIndex:
             replicas=replicas,
             tiered=0 if tiered is None else _left(path, tiered, sent_at),
             other_salts=self._left_by_others(path, salt, sent_at),
+            own_tiers=self._given_to_own(path, holders, sent_at) if self._own_tiers else {},
         )
 
     def sent(self, keys: PageKeys, *, salt: str, replica: str, at: float) -> None:
@@ -147,16 +149,19 @@ class PrefixIndex:
         call_off(holder, keys)
         self._holders.sweep(holder)
 
-    def tiered(self, keys: PageKeys, *, salt: str, at: float) -> None:
-        """These pages were given to the shared tiers, as far as whole chunks of them go."""
-        holder = self._holders.holder(salt, self._tiers)
+    def tiered(self, keys: PageKeys, *, salt: str, at: float, tier: str = "") -> None:
+        """These pages were given to tiers, as far as whole chunks of them go.
+
+        `tier` is the replica whose own tiers those are; the shared ones have no name.
+        """
+        holder = self._holders.holder(salt, self._tier(tier))
         self._cover(keys, holder, at, seen=False)
         self._bound()
         self._holders.sweep(holder)
 
-    def tiers_cleared(self) -> None:
-        """The tiers hold nothing any more, of any salt."""
-        for holder in self._holders.on(self._tiers):
+    def tiers_cleared(self, tier: str = "") -> None:
+        """These tiers hold nothing any more, of any salt."""
+        for holder in self._holders.on(self._tier(tier)):
             self._forget(holder)
 
     def stored(self, replica: str, event: BlockStored, *, at: float) -> None:
@@ -199,7 +204,10 @@ class PrefixIndex:
         state.cleared_at = at
 
     def forget_replica(self, replica: str) -> None:
-        """Forgets all that was left on a replica that is never used again."""
+        """Forgets all that was left on a replica that is never used again, and in its own tiers."""
+        if (tier := self._own_tiers.pop(replica, None)) is not None:
+            for holder in self._holders.on(tier):
+                self._forget(holder)
         state = self._holders.replicas.get(replica)
         if state is None:
             return
@@ -265,6 +273,24 @@ class PrefixIndex:
             )
         self._served.clear()
 
+    def _tier(self, name: str) -> Replica:
+        if not name:
+            return self._tiers
+        found = self._own_tiers.get(name)
+        if found is None:
+            found = self._own_tiers[name] = Replica("")
+        return found
+
+    def _given_to_own(
+        self, path: Sequence[Stretch], holders: Mapping[Replica, Holder], at: float
+    ) -> dict[str, int]:
+        given = {
+            name: _left(path, holder, at)
+            for name, tier in self._own_tiers.items()
+            if (holder := holders.get(tier)) is not None
+        }
+        return {name: pages for name, pages in given.items() if pages}
+
     def _heard(self, replica: str) -> Replica:
         state = self._holders.replica(replica)
         state.heard = True
@@ -309,7 +335,7 @@ class PrefixIndex:
         for run, _, pages in path:
             most = 0
             for holder, mark in run.marks.items():
-                if holder.salt != salt and holder.replica is not self._tiers:
+                if holder.salt != salt and holder.replica.name:
                     left = mark.left if at >= mark.left_at else mark.left_by(at)
                     if left > most:
                         most = left

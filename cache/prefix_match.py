@@ -44,6 +44,7 @@ class Match(msgspec.Struct, kw_only=True, frozen=True):
         racing: `left`, and what requests of this salt under way will leave; >= `left`.
         replicas: every replica that the index has heard of, by name.
         tiered: what was given to the shared tiers under this salt. It may be gone.
+        own_tiers: the same of each replica's own tiers, by the replica's name.
         other_salts: the longest that any other salt had left; may be less than `left`.
     """
 
@@ -52,3 +53,8 @@ class Match(msgspec.Struct, kw_only=True, frozen=True):
     replicas: Mapping[str, ReplicaMatch] = msgspec.field(default_factory=dict)
     tiered: int = 0
     other_salts: int = 0
+    own_tiers: Mapping[str, int] = msgspec.field(default_factory=dict)
+
+    def given(self, tier: str) -> int:
+        """What was given to a replica's own tiers, or to the shared ones, whose name is empty."""
+        return self.own_tiers.get(tier, 0) if tier else self.tiered

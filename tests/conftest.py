@@ -34,6 +34,7 @@ from tests.postgres_server import PostgresServer, running_postgres
 from tests.tokenizer_packages import RealTokenizers
 
 TINY_POOL_TOKENS = 12_000
+_PATIENCE_S = 60.0
 
 # How long one example takes says more about the machine's load than about the code. In CI the
 # examples are always the same: what fails there is the change, not luck.
@@ -105,6 +106,19 @@ def _roots_are_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("httpx._transports.default.create_ssl_context", shared)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clients_are_patient() -> Iterator[None]:
+    """httpx gives up after five seconds by itself; a machine with other work may stall for longer.
+
+    A test whose subject is that nobody waits says how long.
+    """
+    usual = httpx.Client.__init__.__kwdefaults__["timeout"]
+    with pytest.MonkeyPatch.context() as patch:
+        for phase in ("connect", "read", "write", "pool"):
+            patch.setattr(usual, phase, _PATIENCE_S)
         yield
 
 

@@ -86,6 +86,15 @@ def wait_until_followed(url: str, engine_url: str) -> None:
         time.sleep(0.02)
 
 
+def wait_until_subscribed(*engine_urls: str) -> None:
+    """Until nothing that simulated engines publish from now on is missed by one gateway."""
+    deadline = time.monotonic() + _START_S
+    for url in engine_urls:
+        while httpx.get(f"{url}/simulator", trust_env=False).json()["subscriptions"] == 0:
+            assert time.monotonic() < deadline, "nobody subscribed to the engine's KV events"
+            time.sleep(0.02)
+
+
 def _follows(url: str, engine_url: str) -> bool:
     state = httpx.get(f"{engine_url}/simulator", trust_env=False).json()
     listed = httpx.get(f"{url}/foreword/replicas", trust_env=False).json()["data"]

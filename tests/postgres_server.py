@@ -66,7 +66,7 @@ class PostgresServer:
         """SIGINT throws all clients out; SIGQUIT is as a crash."""
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=120)
             self._process = None
 
     @property
@@ -77,7 +77,7 @@ class PostgresServer:
         return f"postgresql://foreword@/{database}?host={self._folder}"
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             try:
                 psycopg.connect(self._url("postgres")).close()

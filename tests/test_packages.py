@@ -29,7 +29,7 @@ def test_what_a_package_offers_is_there(name: str) -> None:
 def _imported(statement: str) -> set[str]:
     code = f"import sys; {statement}; print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240
     )
     return {name.split(".")[0] for name in done.stdout.split()}
 

@@ -91,3 +91,4 @@ async def keep_step(run: "AgentRun", account: Account) -> None:
     )
     await anyio.to_thread.run_sync(keep)
     run.steps.append(step)
+    run.services.metrics.agents.stepped(run.agent.name)

@@ -72,5 +72,6 @@ async def child_of(
         cancelled=parent.cancelled,
         status=record.status,
         root_id=parent.root_id or parent.record.id,
+        tells_sub_agents=parent.tells_sub_agents,
         make_child=child_of,
     )

@@ -1,5 +1,6 @@
 """Rows of runs, steps and calls, for those that read and change them."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -8,9 +9,12 @@ import sqlalchemy as sa
 from app.agents.loop import Call, CallState, RunStatus, Spent, Step
 from app.agents.records import Parent, RunRecord, StepRecord
 from app.stored.records import SaidItem
-from app.tables import agent_calls, agent_runs, agent_steps
+from app.tables import agent_calls, agent_runs, agent_steps, conversations
 
 _R, _S, _C = agent_runs.c, agent_steps.c, agent_calls.c
+# Longer than any run: its conversation is given free by its end, or by nothing.
+_FOR_EVER = 1e12
+OPEN = (RunStatus.IN_PROGRESS, RunStatus.INTERRUPTED)
 
 
 def run_of(row: sa.Row[Any]) -> RunRecord:
@@ -37,8 +41,17 @@ def run_of(row: sa.Row[Any]) -> RunRecord:
     )
 
 
-def run_values(run: RunRecord) -> dict[str, Any]:
-    """The row of a new run, but for its owner."""
+def insert_run(connection: sa.Connection, run: RunRecord, owned: Mapping[str, Any]) -> None:
+    """Write a new run and whose it is, in a transaction of the caller's; its conversation is its
+    own until it ends."""
+    connection.execute(sa.insert(agent_runs).values(**_run_values(run), **owned))
+    if run.conversation_id is not None:
+        c = conversations.c
+        turn = (c.id == run.conversation_id, c.turn == run.id)
+        connection.execute(sa.update(conversations).where(*turn).values(turn_until=_FOR_EVER))
+
+
+def _run_values(run: RunRecord) -> dict[str, Any]:
     parent = run.parent
     return {
         "id": run.id,
@@ -137,6 +150,41 @@ def call_values(call: Call) -> dict[str, Any]:
         "is_error": call.is_error,
         "spent": asdict(call.spent),
     }
+
+
+def write_call(connection: sa.Connection, run_id: str, step: int, call: Call) -> None:
+    """How a call stands, in a transaction of the caller's."""
+    connection.execute(
+        sa.update(agent_calls)
+        .where(_C.run_id == run_id, _C.step == step, _C.place == call.place)
+        .values(**call_values(call))
+    )
+
+
+def is_interrupted(connection: sa.Connection, run_id: str) -> bool:
+    """Whether a call of a run waits for a decision."""
+    found = sa.select(sa.func.count()).where(_C.run_id == run_id, _C.state == CallState.INTERRUPTED)
+    return bool(connection.scalar(found))
+
+
+def has_interrupted(connection: sa.Connection, run_id: str) -> bool:
+    """Whether a sub-agent of a run waits for a decision."""
+    found = sa.select(sa.func.count()).where(
+        _R.parent_id == run_id, _R.status == RunStatus.INTERRUPTED
+    )
+    return bool(connection.scalar(found))
+
+
+def end_children(connection: sa.Connection, run_id: str, *, ended_at: float) -> None:
+    """Sub-agents whose parent has ended work for nobody."""
+    left = sa.select(_R.id).where(_R.parent_id == run_id, _R.status.in_(OPEN))
+    for child in list(connection.execute(left).scalars()):
+        connection.execute(
+            sa.update(agent_runs)
+            .where(_R.id == child)
+            .values(status=RunStatus.CANCELLED, ended_at=ended_at, owner=None)
+        )
+        end_children(connection, child, ended_at=ended_at)
 
 
 def forget_ended(connection: sa.Connection, run_id: str) -> None:

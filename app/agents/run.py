@@ -16,6 +16,7 @@ import anyio
 from app.accounts import JSONObject
 from app.agents.asking import keep_step, opened
 from app.agents.calls import CallMaker
+from app.agents.counts import CallOutcome
 from app.agents.history import RunHistory
 from app.agents.keeping import Keeper
 from app.agents.loop import (
@@ -32,6 +33,7 @@ from app.agents.loop import (
 )
 from app.agents.records import RunRecord, StepRecord, output_item
 from app.agents.store import RunLostError
+from app.agents.telling import told_while
 from app.agents.toolbox import Toolbox
 from app.agents.writer import RunWriter, StepForm, agent_block
 from app.callers import Caller
@@ -68,6 +70,7 @@ class AgentRun:
         cancelled: whether it is to end now.
         status: how it stands.
         root_id: the run that a sub-agent's works for in the end.
+        tells_sub_agents: whether its events have those of its sub-agents among them.
     """
 
     agents: "Agents"
@@ -86,6 +89,7 @@ class AgentRun:
     cancelled: bool = False
     status: RunStatus = RunStatus.IN_PROGRESS
     root_id: str | None = None
+    tells_sub_agents: bool = False
     _began: float = field(default_factory=time.monotonic)
     _told: bool = False
     _ended_by: str | None = None
@@ -178,8 +182,9 @@ class AgentRun:
                         async for event in events:
                             yield event
                 case Make():
-                    for event in await self._make(move):
-                        yield event
+                    async with aclosing(self._make(move)) as events:
+                        async for event in events:
+                            yield event
                     if self.status is RunStatus.INTERRUPTED:
                         return
                 case Wait():
@@ -247,18 +252,26 @@ class AgentRun:
 
     # Calling tools
 
-    async def _make(self, move: Make) -> list[JSONObject]:
+    async def _make(self, move: Make) -> AsyncGenerator[JSONObject]:
         last = self.steps[-1]
         for call in move.refused:
             await self.note(last.number, call)
-        self._maker = CallMaker(self, last)
+            known = call.name if call.name in self.toolbox.own[self.agent.name] else None
+            self.services.metrics.agents.not_made(known, CallOutcome.REFUSED)
+        self._maker = maker = CallMaker(self, last)
         try:
-            waits = await self._maker.make(move.calls)
+            if self.tells_sub_agents and maker.hands_on(move.calls):
+                async with aclosing(told_while(maker, move.calls)) as told:
+                    async for said in told:
+                        # Numbered where it is read: in the response that all of them work for.
+                        yield said if self.root_id is not None else self.writer.passed_on(said)
+            else:
+                await maker.make(move.calls)
         finally:
             self._maker = None
-        if self.cancelled:
-            return []
-        return await self._interrupted() if waits else []
+        if maker.waits and not self.cancelled:
+            for event in await self._interrupted():
+                yield event
 
     def _results(self) -> Iterator[JSONObject]:
         """Of the last step's calls, once all are there."""
@@ -298,23 +311,27 @@ class AgentRun:
             )
             return []
         self.status = RunStatus.INTERRUPTED
+        self.services.metrics.agents.waits(self.agent.name)
         self._tell(self.status)
         return list(self.writer.waits())
 
     async def _end(self, move: End) -> list[JSONObject]:
         self._tell(move.status)
         events = [*self._begin(), *self.writer.end_run(move.status, move.reason, int(time.time()))]
-        await self.keeper.end(self, move.status, move.reason)
-        self.status = move.status
+        await self._ended(move.status, move.reason)
         return events
 
     async def _failed(self, error: Exception) -> list[JSONObject]:
         self._tell(RunStatus.FAILED)
         problem = problem_of(error)
         events = list(self.writer.end_failed(str(error), problem.code))
-        await self.keeper.end(self, RunStatus.FAILED, problem.code)
-        self.status = RunStatus.FAILED
+        await self._ended(RunStatus.FAILED, problem.code)
         return events
+
+    async def _ended(self, status: RunStatus, reason: str | None) -> None:
+        await self.keeper.end(self, status, reason)
+        self.status = status
+        self.services.metrics.agents.ended(self.agent.name, status.value, self.seconds)
 
     def _tell(self, status: RunStatus) -> None:
         spent = spent_by([each.step for each in self.steps])

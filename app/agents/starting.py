@@ -138,6 +138,7 @@ async def _fresh(asked: "Asked", stack: AsyncExitStack) -> AgentRun:
         if turn.conversation is not None and turn.conversation.compaction is not None:
             async with services.admission.admit(asked.caller, cost_tokens=0) as ticket:
                 asked.account.ticket = ticket
+                turn.messages()  # the account learns what the summary's prompt goes on from
                 await compact_if_due(turn)
         record = RunRecord(
             id=asked.response_id,
@@ -157,7 +158,9 @@ async def _fresh(asked: "Asked", stack: AsyncExitStack) -> AgentRun:
     # From now on the run has the conversation, whichever gateway works on it.
     services.turns_alive.ended(asked.response_id)
     history = RunHistory(before=turn.said, asked=items, own_salt=_own_salt(turn.conversation))
-    return _made(asked, agent, record, request, toolbox, history)
+    run = _made(asked, agent, record, request, toolbox, history)
+    run.writer.compacted = asked.account.compaction
+    return run
 
 
 async def _resumed(asked: "Asked", record: RunRecord, stack: AsyncExitStack) -> AgentRun:
@@ -218,6 +221,7 @@ def _made(
         keeper=RootKeeper(asked),
         is_resumed=is_resumed,
         cancelled=record.cancelled,
+        tells_sub_agents=body.foreword is not None and body.foreword.sub_agents,
         make_child=child_of,
     )
 

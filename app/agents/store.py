@@ -11,24 +11,27 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from app.agents import left_runs
 from app.agents.loop import Call, RunStatus
 from app.agents.records import Parent, RunRecord, StepRecord
 from app.agents.rows import (
-    call_values,
+    OPEN,
     delete_runs,
+    end_children,
+    has_interrupted,
+    insert_run,
     insert_step,
+    is_interrupted,
     read_steps,
     run_of,
-    run_values,
+    write_call,
 )
 from app.errors import NotStoredError
+from app.leases import NOBODYS, Lease
 from app.stored.records import SaidItem, may_be_id
-from app.tables import agent_calls, agent_runs, conversations, stored_responses
+from app.tables import agent_runs
 
-_R, _C = agent_runs.c, agent_calls.c
-_OPEN = (RunStatus.IN_PROGRESS, RunStatus.INTERRUPTED)
-# Longer than any run: its conversation is given free by its end, or by nothing.
-_FOR_EVER = 1e12
+_R = agent_runs.c
 
 
 class RunLostError(NotStoredError):
@@ -57,24 +60,14 @@ class RunStore:
     ) -> None:
         self._database = database
         self._owner = owner
-        self._lease_s = lease_s
+        self._lease = Lease(agent_runs, seconds=lease_s)
         self._now = now
 
     def begin(self, run: RunRecord) -> None:
         """A new run, this gateway's; its conversation is its own until it ends, however many
         gateways die before that."""
         with self._database.begin() as connection:
-            owned = {"owner": self._owner, "owned_until": self._now() + self._lease_s}
-            connection.execute(sa.insert(agent_runs).values(**run_values(run), **owned))
-            if run.conversation_id is not None:
-                connection.execute(
-                    sa.update(conversations)
-                    .where(
-                        conversations.c.id == run.conversation_id,
-                        conversations.c.turn == run.id,
-                    )
-                    .values(turn_until=_FOR_EVER)
-                )
+            insert_run(connection, run, self._lease.values(self._owner, self._now()))
 
     def find(self, run_id: str, *, tenant: str | None = None) -> RunRecord | None:
         """A run of a tenant's, or of anybody's."""
@@ -83,9 +76,7 @@ class RunStore:
         found = sa.select(agent_runs).where(_R.id == run_id)
         if tenant is not None:
             found = found.where(_R.tenant == tenant)
-        with self._database.connect() as connection:
-            row = connection.execute(found).one_or_none()
-        return None if row is None else run_of(row)
+        return next(iter(self._read(found)), None)
 
     def child(self, parent: Parent) -> RunRecord | None:
         """The run of a sub-agent."""
@@ -94,23 +85,17 @@ class RunStore:
             _R.parent_step == parent.step,
             _R.parent_place == parent.place,
         )
-        with self._database.connect() as connection:
-            row = connection.execute(found).one_or_none()
-        return None if row is None else run_of(row)
+        return next(iter(self._read(found)), None)
 
     def children(self, run_id: str) -> list[RunRecord]:
         """The runs of its sub-agents, in their order."""
         found = sa.select(agent_runs).where(_R.parent_id == run_id)
-        with self._database.connect() as connection:
-            rows = connection.execute(found.order_by(_R.parent_step, _R.parent_place)).all()
-        return [run_of(row) for row in rows]
+        return self._read(found.order_by(_R.parent_step, _R.parent_place))
 
     def page(self, *, tenant: str, limit: int) -> list[RunRecord]:
         """A tenant's newest runs, sub-agents' left out."""
         found = sa.select(agent_runs).where(_R.tenant == tenant, _R.parent_id.is_(None))
-        with self._database.connect() as connection:
-            rows = connection.execute(found.order_by(_R.created_at.desc()).limit(limit)).all()
-        return [run_of(row) for row in rows]
+        return self._read(found.order_by(_R.created_at.desc()).limit(limit))
 
     def steps(self, run_id: str) -> list[StepRecord]:
         """What was done so far."""
@@ -119,31 +104,17 @@ class RunStore:
 
     def take(self, run_id: str) -> RunRecord | None:
         """Make a run this gateway's that no other works on; None: one does, or it has ended."""
-        now = self._now()
+        which = (_R.id == run_id, _R.status == RunStatus.IN_PROGRESS)
         with self._database.begin() as connection:
-            taken = connection.execute(
-                sa.update(agent_runs)
-                .where(
-                    _R.id == run_id,
-                    _R.status == RunStatus.IN_PROGRESS,
-                    sa.or_(_R.owner.is_(None), _R.owned_until < now, _R.owner == self._owner),
-                )
-                .values(owner=self._owner, owned_until=now + self._lease_s)
-            )
+            taken = connection.execute(self._lease.take(self._owner, self._now(), *which))
             if taken.rowcount == 0:
                 return None
             return run_of(connection.execute(sa.select(agent_runs).where(_R.id == run_id)).one())
 
     def left_behind(self, *, but: Iterable[str]) -> list[str]:
         """Runs that nobody works on and nobody else will go on with."""
-        found = sa.select(_R.id).where(
-            _R.status == RunStatus.IN_PROGRESS,
-            _R.parent_id.is_(None),
-            _R.driven.is_(False),
-            sa.or_(_R.owner.is_(None), _R.owned_until < self._now()),
-        )
         with self._database.connect() as connection:
-            ids = connection.execute(found.order_by(_R.created_at)).scalars().all()
+            ids = left_runs.left_behind(connection, self._free())
         known = frozenset(but)
         return [run_id for run_id in ids if run_id not in known]
 
@@ -151,22 +122,15 @@ class RunStore:
         """Say that these are worked on; those of them that somebody wants to have cancelled."""
         ids = list(run_ids)
         with self._database.begin() as connection:
-            connection.execute(
-                sa.update(agent_runs)
-                .where(_R.id.in_(ids), _R.owner == self._owner)
-                .values(owned_until=self._now() + self._lease_s)
-            )
+            connection.execute(self._lease.renew(self._owner, self._now(), _R.id.in_(ids)))
             cancelled = sa.select(_R.id).where(_R.id.in_(ids), _R.cancelled.is_(True))
             return list(connection.execute(cancelled).scalars())
 
     def let_go(self, run_id: str) -> None:
         """Whoever is next may go on with it now."""
         with self._database.begin() as connection:
-            connection.execute(
-                sa.update(agent_runs)
-                .where(_R.id == run_id, _R.owner == self._owner)
-                .values(owner=None, owned_until=0.0)
-            )
+            mine = self._lease.held_by(self._owner)
+            connection.execute(self._lease.let_go(_R.id == run_id, mine))
 
     def keep_step(
         self, run_id: str, step: StepRecord, *, seconds: float, asked: Sequence[SaidItem]
@@ -199,13 +163,9 @@ class RunStore:
         """
         with self._database.begin() as connection:
             self._own(connection, run_id, seconds=seconds)
-            children = sa.select(sa.func.count()).where(
-                _R.parent_id == run_id, _R.status == RunStatus.INTERRUPTED
-            )
-            if not _interrupted(connection, run_id) and not connection.scalar(children):
+            if not (is_interrupted(connection, run_id) or has_interrupted(connection, run_id)):
                 return False
-            free = {"owner": None, "owned_until": 0.0}
-            self._own(connection, run_id, status=RunStatus.INTERRUPTED, **free)
+            self._own(connection, run_id, status=RunStatus.INTERRUPTED, **NOBODYS)
             return True
 
     def end(
@@ -226,7 +186,7 @@ class RunStore:
         with self._database.begin() as connection:
             over = {"owner": None, "ended_at": self._now(), "response": response}
             self._own(connection, run_id, seconds=seconds, status=status, reason=reason, **over)
-            _end_children(connection, run_id, ended_at=self._now())
+            end_children(connection, run_id, ended_at=self._now())
             if also is not None:
                 also(connection)
 
@@ -241,7 +201,7 @@ class RunStore:
         with self._database.begin() as connection:
             connection.execute(
                 sa.update(agent_runs)
-                .where(*wanted, _R.status.in_(_OPEN))
+                .where(*wanted, _R.status.in_(OPEN))
                 .values(cancelled=True, status=RunStatus.IN_PROGRESS)
             )
             row = connection.execute(sa.select(agent_runs).where(*wanted)).one_or_none()
@@ -254,119 +214,36 @@ class RunStore:
         Raises:
             RunLostError: it isn't interrupted any more.
         """
-        now_in_progress = {"status": RunStatus.IN_PROGRESS, "owner": None, "owned_until": 0.0}
         with self._database.begin() as connection:
-            # A write first: whoever is about to let it wait does so before this, or not at all.
-            touched = sa.update(agent_runs).where(_R.id.in_(line))
-            connection.execute(touched.values(cancelled=_R.cancelled))
-            decided = connection.execute(
-                sa.update(agent_calls)
-                .where(
-                    _C.run_id == run_id,
-                    _C.step == step,
-                    _C.place == call.place,
-                    _C.state == "interrupted",
-                )
-                .values(**call_values(call))
-            )
-            if decided.rowcount == 0:
+            if not left_runs.decide(connection, run_id, line, step, call):
                 raise RunLostError(run_id)
-            if not _interrupted(connection, run_id):
-                connection.execute(
-                    sa.update(agent_runs)
-                    .where(_R.id.in_(line), _R.status == RunStatus.INTERRUPTED)
-                    .values(**now_in_progress)
-                )
 
     def given_up(self) -> list[str]:
         """Runs that somebody else drove whose response was cancelled or deleted meanwhile."""
-        found = (
-            sa.select(_R.id, stored_responses.c.response)
-            .outerjoin(stored_responses, stored_responses.c.id == _R.id)
-            .where(
-                _R.driven.is_(True),
-                _R.status.in_(_OPEN),
-                sa.or_(_R.owner.is_(None), _R.owned_until < self._now()),
-            )
-        )
         with self._database.connect() as connection:
-            rows = connection.execute(found).all()
-        return [
-            row.id
-            for row in rows
-            if row.response is None or row.response["status"] not in ("queued", "in_progress")
-        ]
+            return left_runs.given_up(connection, self._free())
 
     def abandon(self, run_id: str) -> None:
         """Cancel a run that nobody works on; its conversation is as it was before it."""
         with self._database.begin() as connection:
-            ended_at = self._now()
-            done = connection.execute(
-                sa.update(agent_runs)
-                .where(
-                    _R.id == run_id,
-                    _R.status.in_(_OPEN),
-                    sa.or_(_R.owner.is_(None), _R.owned_until < ended_at),
-                )
-                .values(status=RunStatus.CANCELLED, ended_at=ended_at, owner=None)
-            )
-            if done.rowcount:
-                _end_children(connection, run_id, ended_at=ended_at)
-                connection.execute(
-                    sa.update(conversations)
-                    .where(conversations.c.turn == run_id)
-                    .values(turn=None, turn_until=None)
-                )
-                kept = sa.select(stored_responses.c.id).where(stored_responses.c.id == run_id)
-                if connection.execute(kept).first() is None:
-                    delete_runs(connection, _R.id == run_id)
+            left_runs.abandon(connection, run_id, self._free(), ended_at=self._now())
 
     def sweep(self, *, before: float) -> None:
         """Delete runs that ended before and whose response isn't kept any more."""
-        kept = sa.select(stored_responses.c.id)
         with self._database.begin() as connection:
-            gone = sa.and_(
-                _R.parent_id.is_(None),
-                _R.ended_at.is_not(None),
-                _R.ended_at < before,
-                _R.id.not_in(kept),
-            )
-            delete_runs(connection, gone)
+            left_runs.sweep(connection, before=before)
+
+    def _read(self, found: sa.Select[Any]) -> list[RunRecord]:
+        with self._database.connect() as connection:
+            return [run_of(row) for row in connection.execute(found)]
+
+    def _free(self) -> sa.ColumnElement[bool]:
+        return self._lease.free(self._now())
 
     def _own(self, connection: sa.Connection, run_id: str, **values: Any) -> None:
         """Raises RunLostError: the run is another's now."""
         # A write first, so that nobody takes it over meanwhile.
-        done = connection.execute(
-            sa.update(agent_runs)
-            .where(_R.id == run_id, _R.owner == self._owner, _R.status == RunStatus.IN_PROGRESS)
-            .values(**({"owned_until": self._now() + self._lease_s} | values))
-        )
-        if done.rowcount == 0:
+        which = (_R.id == run_id, _R.status == RunStatus.IN_PROGRESS)
+        own = self._lease.renew(self._owner, self._now(), *which).values(**values)
+        if connection.execute(own).rowcount == 0:
             raise RunLostError(run_id)
-
-
-def _interrupted(connection: sa.Connection, run_id: str) -> bool:
-    """Whether a call of it waits for a decision."""
-    found = sa.select(sa.func.count()).where(_C.run_id == run_id, _C.state == "interrupted")
-    return bool(connection.scalar(found))
-
-
-def _end_children(connection: sa.Connection, run_id: str, *, ended_at: float) -> None:
-    """Sub-agents whose parent has ended work for nobody."""
-    left = sa.select(_R.id).where(_R.parent_id == run_id, _R.status.in_(_OPEN))
-    for child in list(connection.execute(left).scalars()):
-        connection.execute(
-            sa.update(agent_runs)
-            .where(_R.id == child)
-            .values(status=RunStatus.CANCELLED, ended_at=ended_at, owner=None)
-        )
-        _end_children(connection, child, ended_at=ended_at)
-
-
-def write_call(connection: sa.Connection, run_id: str, step: int, call: Call) -> None:
-    """How a call stands, in a transaction of the caller's."""
-    connection.execute(
-        sa.update(agent_calls)
-        .where(_C.run_id == run_id, _C.step == step, _C.place == call.place)
-        .values(**call_values(call))
-    )

@@ -41,6 +41,14 @@ def summed_block(reports: Sequence[JSONObject]) -> JSONObject:
     return {name: _sum(reports, name) for name in _SUMMED} | {"steps": list(reports)}
 
 
+def compaction_block(cost: Mapping[str, Any], reports: Sequence[JSONObject]) -> JSONObject:
+    """What a compaction before the first step took, and had that step compute."""
+    first = reports[0] if reports else {}
+    prompt, cached = first.get("prompt_tokens"), first.get("cached_tokens")
+    lost = None if prompt is None or cached is None else prompt - cached
+    return {**cost, "tokens_after": prompt, "prefill_lost": lost}
+
+
 def _sum(reports: Sequence[JSONObject], name: str) -> int | None:
     total = 0
     for report in reports:

@@ -9,7 +9,8 @@ from typing import Any
 
 from app.accounts import JSONObject
 from app.agents.loop import RunStatus, Spent
-from app.agents.totals import summed_block, summed_usage
+from app.agents.telling import SUB_AGENT_EVENT
+from app.agents.totals import compaction_block, summed_block, summed_usage
 from app.errors import EngineError, NotStoredError
 from app.responses.objects import Frame
 from app.responses.writer import Events, ResponseWriter
@@ -23,12 +24,17 @@ _LAST = {
 
 
 class RunWriter(ResponseWriter):
-    """The response of one run. `output` are the items of steps that were made before."""
+    """The response of one run. `output` are the items of steps that were made before.
+
+    Attributes:
+        compacted: what it took to sum up the conversation before the first step; None: it wasn't.
+    """
 
     def __init__(self, frame: Frame, output: Sequence[JSONObject] = ()) -> None:
         super().__init__(frame, None)
         self._output.extend(output)
         self._made = len(output)
+        self.compacted: Mapping[str, Any] | None = None
         self.finish: str | None = None
         self.usage: Mapping[str, Any] = {}
         self.block: JSONObject = {}
@@ -64,10 +70,17 @@ class RunWriter(ResponseWriter):
         yield self._event("response.output_item.added", output_index=place, item=item)
         yield self._event("response.output_item.done", output_index=place, item=item)
 
+    def passed_on(self, said: JSONObject) -> JSONObject:
+        """What a sub-agent said, as an event of this response's."""
+        return self._event(SUB_AGENT_EVENT, **said)
+
     def told(self, reports: Sequence[JSONObject], agent: JSONObject) -> None:
         """How much was used, and how the run stands."""
         self.response["usage"] = summed_usage(reports)
-        self.response["foreword"] = summed_block(reports) | {"agent": agent}
+        block = summed_block(reports) | {"agent": agent}
+        if self.compacted is not None:
+            block["compaction"] = compaction_block(self.compacted, reports)
+        self.response["foreword"] = block
 
     def waits(self) -> Events:
         """Somebody has to decide: the response stays in progress."""

@@ -22,11 +22,13 @@ from app.batches.records import (
     unanswered_line,
 )
 from app.errors import BatchEndedError, BatchNotFoundError
+from app.leases import Lease
 from app.tables import batch_lines, batches
 from retrieval import Page, PageQuery
 from retrieval.listing import select_page
 
 OWNED_S = 60.0
+_LEASE = Lease(batches, seconds=OWNED_S)
 _ROWS = 500
 
 
@@ -128,16 +130,13 @@ class BatchStore:
 
     def claim(self, owner: str, now: float) -> list[Batch]:
         """The batches that this gateway works on, the oldest first; others' are left alone."""
-        mine = sa.or_(batches.c.owner == owner, batches.c.owned_until < now)
-        which = [batches.c.status.in_(UNDER_WAY), mine]
+        under_way = batches.c.status.in_(UNDER_WAY)
+        mine = sa.select(sa.func.count()).where(under_way, _LEASE.open_to(owner, now))
         with self._database.begin() as connection:
-            if connection.scalar(sa.select(sa.func.count()).where(*which)) == 0:
+            if connection.scalar(mine) == 0:
                 return []
-            kept = sa.update(batches).where(*which, batches.c.owned_until < now + OWNED_S / 2)
-            connection.execute(kept.values(owner=owner, owned_until=now + OWNED_S))
-            held = sa.select(batches).where(
-                batches.c.status.in_(UNDER_WAY), batches.c.owner == owner
-            )
+            connection.execute(_LEASE.take(owner, now, under_way, _LEASE.due(now)))
+            held = sa.select(batches).where(under_way, _LEASE.held_by(owner))
             return [_batch(row) for row in connection.execute(held.order_by(batches.c.serial))]
 
     def accept(

@@ -48,8 +48,9 @@ def chat(
     if collection is not None and agent is None:
         raise click.UsageError("--collection is for an agent's tools; without one use `ask`")
     body: dict[str, Any] = {"model": f"agent:{agent}" if agent else model, "stream": True}
-    if collection is not None:
-        body["foreword"] = {"collection": collection}
+    if agent is not None:
+        looks = {} if collection is None else {"collection": collection}
+        body["foreword"] = {"sub_agents": True, **looks}
     if max_tokens is not None:
         body["max_output_tokens"] = max_tokens
     with gateway(url, home) as client:
@@ -95,16 +96,24 @@ def _show(event: dict[str, Any]) -> None:
     match event:
         case {"type": "response.output_text.delta", "delta": str() as delta}:
             click.echo(delta, nl=False)
+        case {"type": "foreword.sub_agent.event", "agent": str() as name, "event": dict() as said}:
+            _show_call(said, f"{name} ")
+        case _:
+            _show_call(event)
+
+
+def _show_call(event: dict[str, Any], whose: str = "") -> None:
+    match event:
         case {
             "type": "response.output_item.done",
             "item": {"type": "function_call", "name": str() as name, "arguments": str() as given},
         }:
-            _aside(f"→ {name} {_short(given)}")
+            _aside(f"{whose}→ {name} {_short(given)}")
         case {
             "type": "response.output_item.done",
             "item": {"type": "function_call_output", "output": str() as output},
         }:
-            _aside(f"← {_short(output)}")
+            _aside(f"{whose}← {_short(output)}")
 
 
 def _events(client: httpx.Client, body: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -22,8 +22,7 @@ _FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"])
 def replicas() -> None:
     """See, add and take away the engines behind a running gateway.
 
-    A change holds until the gateway is started again: what should stay belongs into
-    FOREWORD_REPLICAS__URLS.
+    A change holds for all gateways on the database, and after they were started again.
     """
 
 

@@ -164,10 +164,12 @@ class Keeper:
         if entry.state is CorpusState.TOO_LARGE:
             entry.state, entry.problem = CorpusState.COLD, None
         now, salt = time.monotonic(), self._warmer.salt(entry)
-        where = made.watch.look(self._accounting.index, salt=salt, replica=entry.home)
-        entry.tiered_tokens = (
-            min(where.tiered_tokens, made.tokens) if self._shelf.chunk_tokens(view) else None
+        tier = self._shelf.tier(entry)
+        where = made.watch.look(
+            self._accounting.index, salt=salt, replica=entry.home, tier=tier.name if tier else ""
         )
+        chunk = tier.chunk_tokens() if tier is not None and view.info.tiers else None
+        entry.tiered_tokens = min(where.tiered_tokens, made.tokens) if chunk else None
         if entry.salt is not None and entry.salt != salt:
             entry.lost(at=now, problem="the tenant's KV was deleted")
             entry.salt = None

@@ -34,8 +34,10 @@ class PrefixWatch:
             self._index, self._keys = index, index.keys(self.token_ids)
         return self._keys
 
-    def look(self, index: PrefixIndex | None, *, salt: str, replica: str) -> Whereabouts:
-        """Where it is now."""
+    def look(
+        self, index: PrefixIndex | None, *, salt: str, replica: str, tier: str = ""
+    ) -> Whereabouts:
+        """Where it is now; `tier` names the replica's own tiers."""
         if index is None:
             return Whereabouts()
         match = index.match(self.keys(index), salt=salt, sent_at=time.monotonic())
@@ -43,12 +45,19 @@ class PrefixWatch:
         resident = here.resident if here is not None else None
         return Whereabouts(
             resident_tokens=None if resident is None else resident * index.page_tokens,
-            tiered_tokens=match.tiered * index.page_tokens,
+            tiered_tokens=match.given(tier) * index.page_tokens,
             cleared_at=here.last_cleared_at if here is not None else None,
         )
 
     def warmed(
-        self, index: PrefixIndex | None, tokens: int, *, salt: str, replica: str, chunk: int | None
+        self,
+        index: PrefixIndex | None,
+        tokens: int,
+        *,
+        salt: str,
+        replica: str,
+        chunk: int | None,
+        tier: str = "",
     ) -> None:
         """The engine holds its first `tokens` tokens, and the tiers whole chunks of them."""
         if index is None:
@@ -57,4 +66,4 @@ class PrefixWatch:
         index.computed(keys, salt=salt, replica=replica, at=now)
         if chunk:
             pages = tokens // chunk * chunk // index.page_tokens
-            index.tiered(keys.prefix(pages), salt=salt, at=now)
+            index.tiered(keys.prefix(pages), salt=salt, at=now, tier=tier)

@@ -48,7 +48,6 @@ class Corpora:
             collections=collections,
             templates=templates,
             fleet=fleet,
-            accounting=accounting,
         )
         self._warmer = Warmer(settings, self._shelf, accounting=accounting, salts=salts)
         self._keeper = Keeper(settings, self._shelf, self._warmer, accounting=accounting)

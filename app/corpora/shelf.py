@@ -7,7 +7,6 @@ from functools import partial
 
 import anyio
 
-from app.accounting import RequestAccounting
 from app.corpora.budget import Demand
 from app.corpora.entry import Entry, Made, Setup
 from app.corpora.fit import misfit
@@ -20,6 +19,7 @@ from app.fleet.fleet import Fleet
 from app.replica import Replica
 from app.replica_view import ReplicaView
 from app.settings import CorporaSettings
+from app.tiers import TierSide, sides_of
 from prompts import PromptTokenizer, Template, TemplateLibrary
 from retrieval import Collection, CollectionNotFoundError, Collections, CollectionStatus
 
@@ -40,7 +40,6 @@ class Shelf:
         collections: Collections,
         templates: TemplateLibrary,
         fleet: Fleet,
-        accounting: RequestAccounting,
     ) -> None:
         self.entries: dict[str, Entry] = {}
         self.left_over_tokens = 0
@@ -48,7 +47,6 @@ class Shelf:
         self._collections = collections
         self._templates = templates
         self._fleet = fleet
-        self._accounting = accounting
 
     def view(self) -> ReplicaView | None:
         """What the engines have in common, if there are any."""
@@ -64,6 +62,10 @@ class Shelf:
                 self.leave(entry)
             entry.move(home.name)
         return home
+
+    def tier(self, entry: Entry) -> TierSide | None:
+        """The tiers of the replica that keeps a corpus; None while none does."""
+        return next((r.tier for r in self._fleet.replicas if r.name == entry.home), None)
 
     def find(self, collection: Collection) -> Entry:
         """The entry of a collection that is used now, made if it is new."""
@@ -172,12 +174,15 @@ class Shelf:
             template=self._template().reference,
             model=view.info.model_path,
             tokenizer=tokenizer.identity if tokenizer else None,
-            multiple=self.chunk_tokens(view) or view.info.page_tokens,
+            multiple=self._chunk_tokens(view) or view.info.page_tokens,
         )
 
-    def chunk_tokens(self, view: ReplicaView) -> int | None:
-        """Tokens in a chunk of the tiers; None where there are none."""
-        return self._accounting.chunk_tokens() if view.info.tiers else None
+    def _chunk_tokens(self, view: ReplicaView) -> int | None:
+        """Tokens in a chunk of the tiers, any replica's; None where there are none."""
+        if not view.info.tiers:
+            return None
+        told = (side.chunk_tokens() for side in sides_of(self._fleet.replicas))
+        return next((tokens for tokens in told if tokens is not None), None)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self.entries.values()))

@@ -71,7 +71,7 @@ class Warmer:
         made, salt = entry.latest, self.salt(entry)
         if made is None:
             return  # dropped for others since it was chosen: it is made again when it is next used
-        chunk = self._shelf.chunk_tokens(view)
+        chunk = home.tier.chunk_tokens() if view.info.tiers else None
 
         def wanted() -> bool:
             here = entry.home == home.name
@@ -81,7 +81,14 @@ class Warmer:
         def learned(tokens: int) -> None:
             if wanted():  # nothing is learned of a salt whose KV was deleted meanwhile
                 index = self._accounting.index
-                made.watch.warmed(index, tokens, salt=salt, replica=home.name, chunk=chunk)
+                made.watch.warmed(
+                    index,
+                    tokens,
+                    salt=salt,
+                    replica=home.name,
+                    chunk=chunk,
+                    tier=home.tier.name,
+                )
 
         entry.warming = Warming(
             client=home.client,

@@ -2,7 +2,7 @@
 
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from app.prepared import Prepared
 from app.replica import Replica
 from app.routing import Candidate, Route, RouteRequest, RoutingPolicy
+from app.tiers import TierSide
 from cache.page_keys import PageKeys
 from cache.prefix_index import PrefixIndex
 from cache.prefix_match import Match
@@ -80,8 +81,6 @@ class Chooser:
 
     Args:
         opening_tokens: of the prompt's beginning that decide where all else is equal.
-        chunk_tokens: tokens in a chunk of the tiers; None: not known, or no tiers.
-        tier_load_s: seconds to load one token from the tiers; None: not measured.
     """
 
     def __init__(
@@ -89,14 +88,10 @@ class Chooser:
         policy: RoutingPolicy,
         *,
         opening_tokens: int,
-        chunk_tokens: Callable[[], int | None],
-        tier_load_s: Callable[[], float | None],
     ) -> None:
         self._policy = policy
         self._only: dict[str, Route] = {}
         self._opening_bytes = opening_tokens * _TOKEN_BYTES
-        self._chunk_tokens = chunk_tokens
-        self._tier_load_s = tier_load_s
 
     def choose(
         self,
@@ -134,18 +129,17 @@ class Chooser:
     def _candidates(
         self, replicas: Sequence[Replica], look: Look | None, tokens: int
     ) -> list[Candidate]:
-        tier_load_s = self._tier_load_s()
-        chunk = self._chunk_tokens() if look is not None else None
-        tiered = 0
-        if look is not None and chunk:
-            given = min(look.match.tiered * look.index.page_tokens, tokens)
-            tiered = given // chunk * chunk
+        tiered: dict[TierSide, tuple[int, float | None]] = {}
         candidates = []
         for replica in replicas:
+            tier = replica.tier
+            if tier not in tiered:
+                tiered[tier] = _given(tier, look, tokens), tier.load_s()
+            given, tier_load_s = tiered[tier]
             held = _held(replica, look, tokens)
             reach = held
-            if tiered > held and (view := replica.seen) is not None and view.info.tiers:
-                reach = tiered
+            if given > held and (view := replica.seen) is not None and view.info.tiers:
+                reach = given
             candidates.append(
                 Candidate(
                     name=replica.name,
@@ -161,6 +155,14 @@ class Chooser:
     def _affinity(self, prepared: Prepared) -> bytes:
         opening = _packed(prepared.prompt) if prepared.prompt else prepared.text.encode()
         return prepared.salt.encode() + b"/" + opening[: self._opening_bytes]
+
+
+def _given(tier: TierSide, look: Look | None, tokens: int) -> int:
+    """Leading tokens that these tiers were given, in whole chunks."""
+    chunk = tier.chunk_tokens() if look is not None else None
+    if look is None or not chunk:
+        return 0
+    return min(look.match.given(tier.name) * look.index.page_tokens, tokens) // chunk * chunk
 
 
 def _held(replica: Replica, look: Look | None, tokens: int) -> int:

@@ -14,6 +14,7 @@ from app.replica import Replica
 from app.replica_view import ReplicaView
 from app.routing import open_policy
 from app.settings import EngineSettings, Settings
+from app.tiers import Tiers
 from app.tokenizers import Tokenizers
 from app.upstream import Timeouts, Upstream
 from cache.prefix_index import PrefixIndex
@@ -23,15 +24,16 @@ def open_fleet(
     settings: Settings,
     shelf: BookShelf,
     *,
-    chunk_tokens: Callable[[], int | None],
-    tier_load_s: Callable[[], float | None],
+    tiers: Tiers | None = None,
     on_restart: Callable[[str], None] | None = None,
 ) -> Fleet:
     """A fleet without replicas; nothing is asked yet."""
     tokenizers, engine = Tokenizers(), settings.engine
+    known_tiers = tiers or Tiers(settings)
 
     def make(name: str, url: str, index_of: Callable[[Replica], PrefixIndex | None]) -> Replica:
-        return Replica(
+        tier = known_tiers.of(name, url)
+        replica = Replica(
             name,
             engine_client(engine, url),
             tokenizer_folder=engine.tokenizer,
@@ -39,8 +41,11 @@ def open_fleet(
             give_up_s=engine.silent_s,
             index_of=index_of,
             kv_events=_given_events(engine, url),
-            chunk_tokens=chunk_tokens,
+            tier=tier,
         )
+        if tier.name:
+            tier.measure(replica.speed)
+        return replica
 
     def index_of(view: ReplicaView) -> PrefixIndex | None:
         return shelf.of(view).index if settings.accounting.enabled else None
@@ -48,8 +53,6 @@ def open_fleet(
     chooser = Chooser(
         open_policy(settings.routing),
         opening_tokens=settings.routing.opening_tokens,
-        chunk_tokens=chunk_tokens,
-        tier_load_s=tier_load_s,
     )
     return Fleet(make, chooser, index_of=index_of, on_restart=on_restart)
 

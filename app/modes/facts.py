@@ -21,6 +21,7 @@ from app.modes.costs import PrefixFacts
 from app.modes.learning import CollectionLearning, EngineLearning
 from app.modes.loads import TierCosts
 from app.tier_policy import RAM, TierPolicy
+from app.tiers import sides_of
 from cache.break_even import BreakEven
 from cache.load_cost import LoadCost
 from cache.tier_status import TierStatus
@@ -65,17 +66,15 @@ class ModeFacts:
         collections: Collections,
         corpora: Corpora,
         fleet: Fleet,
-        tiers: TierPolicy | None,
         *,
         limits: CoreLimits | None = None,
     ) -> None:
         self._collections = collections
         self._corpora = corpora
         self._fleet = fleet
-        self._tiers = tiers
         self._limits = limits or CoreLimits()
         self._counted: dict[str, _Counted] = {}
-        self._ram_look: TierStatus | None = None
+        self._ram_look: tuple[TierStatus, ...] = ()
         self._into_ram_then = 0.0
         self._log = structlog.get_logger()
 
@@ -111,33 +110,39 @@ class ModeFacts:
         )
 
     def tier_costs(self, engine: EngineLearning) -> TierCosts:
-        """What loads cost by the tier server's own count: from RAM, and from the fastest tier below
-        it that is on."""
-        if self._tiers is None:
+        """What loads cost by a tier server's own count: from RAM, and from the fastest tier below
+        it that is on. Of several servers one that has measured loads stands for all."""
+        policies = [side.policy for side in sides_of(self._fleet.replicas) if side.policy]
+        if not policies:
             return TierCosts()
-        status, found = self._tiers.status, self._tiers.found
+        one = next((each for each in policies if _cost(each.found.get(RAM))), policies[0])
+        status, found = one.status, one.found
         enabled = {each.name for each in status.adapters if each.enabled} if status else set()
         below = [cost for name in enabled if (cost := _cost(found.get(name))) is not None]
         return TierCosts(
             ram=_cost(found.get(RAM)),
             below=min(below, key=lambda cost: cost.s_per_token, default=None),
-            ram_tokens=self._ram_tokens(status, engine),
+            ram_tokens=self._ram_tokens(policies, engine),
         )
 
     def into_ram_tokens(self, engine: EngineLearning) -> float:
         """All that came into the tiers' RAM since the start, by requests and by warmings."""
         return engine.into_ram_tokens + self._corpora.totals.computed_tokens
 
-    def _ram_tokens(self, status: TierStatus | None, engine: EngineLearning) -> float | None:
-        """What the tiers' RAM holds: what it held at the last look, and what came since."""
+    def _ram_tokens(self, policies: Sequence[TierPolicy], engine: EngineLearning) -> float | None:
+        """What the tiers' RAM holds, all servers' together: what it held at the last look, and what
+        came since. None where one of them doesn't say."""
         into = self.into_ram_tokens(engine)
-        if status is not self._ram_look:
-            self._ram_look, self._into_ram_then = status, into
-        if status is None or not status.chunk_bytes:
+        looks = tuple(each.status for each in policies if each.status is not None)
+        if [*map(id, looks)] != [*map(id, self._ram_look)]:
+            self._ram_look, self._into_ram_then = looks, into
+        if len(looks) < len(policies) or not all(look.chunk_bytes for look in looks):
             return None
-        tokens_a_byte = status.chunk_tokens / status.chunk_bytes
-        held = status.ram.used_bytes * tokens_a_byte + into - self._into_ram_then
-        capacity = status.ram.capacity_bytes * tokens_a_byte
+        held, capacity = into - self._into_ram_then, 0.0
+        for look in looks:
+            tokens_a_byte = look.chunk_tokens / (look.chunk_bytes or 1)
+            held += look.ram.used_bytes * tokens_a_byte
+            capacity += look.ram.capacity_bytes * tokens_a_byte
         return min(held, capacity) if capacity else held
 
     def _load(

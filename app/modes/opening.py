@@ -12,7 +12,6 @@ from app.modes.switch import SwitchRules
 from app.modes.warming import WarmingAside
 from app.schemas import Mode
 from app.settings import ModesSettings
-from app.tier_policy import TierPolicy
 from retrieval import Collections
 
 
@@ -23,11 +22,10 @@ def open_modes(
     collections: Collections,
     corpora: Corpora,
     fleet: Fleet,
-    tiers: TierPolicy | None,
 ) -> ModePolicy:
     """The policy, with what was learned before the last restart; reads the database."""
     limits = CoreLimits(share=settings.core_share, least_unchanged_s=settings.core_unchanged_s)
-    facts = ModeFacts(collections, corpora, fleet, tiers, limits=limits)
+    facts = ModeFacts(collections, corpora, fleet, limits=limits)
     warming = WarmingAside(corpora, longest_wait_s=settings.longest_wait_s)
     store = ModeStore(database)
     return ModePolicy(facts, warming, fleet, store, rules=policy_rules(settings))

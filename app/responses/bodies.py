@@ -93,9 +93,13 @@ class ConversationReference(_Body):
 
 
 class ResponsesOptions(ForewordOptions):
-    """The `foreword` object: that of chat completions, and the agent that is to answer."""
+    """The `foreword` object: that of chat completions, and the agent that is to answer.
+
+    `sub_agents`: whether a stream has the events of that agent's sub-agents, too.
+    """
 
     agent: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    sub_agents: bool = False
 
 
 class ResponsesRequest(BaseModel):

@@ -8,6 +8,7 @@ from app.callers import Role, caller_of, require_monitor
 from app.gauges import levels_of
 from app.readiness import readiness_of
 from app.services import Services, services_of
+from app.tiers import sides_of
 
 # Probes come often; an engine's metrics page is large.
 _FRESH_S = 3.0
@@ -48,10 +49,9 @@ async def metrics(request: Request) -> Response:
 
 
 async def _look(services: Services) -> None:
-    """See what the engines' guards and the tier server say, unless that was asked just now."""
+    """See what the engines' guards and the tier servers say, unless that was asked just now."""
     looks = [r.counters.looks for r in services.fleet.replicas if r.seen is not None]
-    if services.tier_watch is not None:
-        looks.append(services.tier_watch.looks)
+    looks += [side.watch.looks for side in sides_of(services.fleet.replicas) if side.watch]
     async with anyio.create_task_group() as tasks:
         for look in looks:
             tasks.start_soon(look.if_older, _FRESH_S)

@@ -61,7 +61,7 @@ async def plan(
     live = await live_plan(
         lead.view().info,
         speed=lead.speed,
-        policy=services.tier_policy,
+        policy=lead.tier.policy,
         corpus_tokens=corpus_tokens,
     )
     if output == "text":

@@ -15,6 +15,7 @@ from app.fleet.addresses import replica_url, require_reachable_kind
 from app.replica import Replica
 from app.routes.bodies import parse_body
 from app.services import services_of
+from app.tiers import TierSide
 
 router = APIRouter(prefix="/foreword/replicas")
 
@@ -115,4 +116,15 @@ def replica_object(replica: Replica) -> dict[str, Any]:
             "events_lost": replica.events.status.unfilled_gaps,
             "problem": replica.events.status.problem,
         },
+        "tiers": _tiers(replica.tier),
+    }
+
+
+def _tiers(tier: TierSide) -> dict[str, Any]:
+    """The tier server that it loads from, as the last look told."""
+    return {
+        "url": tier.client.url if tier.client is not None else None,
+        "own": bool(tier.name),
+        "chunk_tokens": tier.chunk_tokens(),
+        "problem": tier.watch.problem if tier.watch is not None else None,
     }

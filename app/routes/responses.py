@@ -132,9 +132,10 @@ async def one(
         stored = await anyio.to_thread.run_sync(get)
     except ResponseNotFoundError:
         show = partial(services.agents.unfinished, response_id, tenant=tenant_of(request))
-        if (response := await anyio.to_thread.run_sync(show)) is None:
-            raise
-        return JSONResponse(response)
+        if (response := await anyio.to_thread.run_sync(show)) is not None:
+            return JSONResponse(response)
+        # Between the two looks it may have ended, and is stored since then.
+        stored = await anyio.to_thread.run_sync(get)
     return JSONResponse(stored.response)
 
 

@@ -12,6 +12,7 @@ from app.errors import EngineLeaksError, EngineNotReadyError
 from app.replica_view import ReplicaView
 from app.services import Services, services_of
 from app.template_view import view_template
+from app.tiers import sides_of
 from prompts.lint.options import LintOptions
 
 router = APIRouter(prefix="/foreword/templates")
@@ -38,7 +39,8 @@ async def template(request: Request, reference: str) -> dict[str, Any]:
     options = LintOptions(tokenizer=None if view is None else view.tokenizer)
     if view is not None:
         options = replace(options, page_size=view.info.page_tokens)
-    chunk_tokens = services.accounting.chunk_tokens()
+    told = (side.chunk_tokens() for side in sides_of(services.fleet.replicas))
+    chunk_tokens = next((tokens for tokens in told if tokens is not None), None)
     if chunk_tokens is not None:
         options = replace(options, chunk_size=chunk_tokens)
     look = partial(

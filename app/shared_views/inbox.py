@@ -101,8 +101,12 @@ class Inbox:
             case Forgot():
                 self._index.forget_salt(batch.salts[note.salt])
             case Tiered():
+                here = None if note.replica is None else replicas[note.replica]
+                if note.replica is not None and here is None:
+                    return
                 if (known := self._chain(batch.gateway, note.number)) is not None:
-                    self._index.tiered(known.keys, salt=known.salt, at=at - note.age_ms / 1000)
+                    age_s, tier = note.age_ms / 1000, here.name if here else ""
+                    self._index.tiered(known.keys, salt=known.salt, at=at - age_s, tier=tier)
             case Restarted():
                 # A gateway that is there sees it for itself, and in time.
                 if is_history and (here := replicas[note.replica]) is not None:

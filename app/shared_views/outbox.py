@@ -163,12 +163,17 @@ class _Packing:
             case "forgot":
                 self.notes.append(Forgot(self._salt(waiting.salt)))
             case "tiered":
-                self.notes.append(Tiered(age_ms, self._chain(waiting)))
+                self._add_tiered(waiting, age_ms)
             case _:
                 place = self._replica(waiting.replica)
                 if place is not None:
                     self.notes.append(self._of_replica(waiting, age_ms, place))
         self.bytes += 24
+
+    def _add_tiered(self, waiting: _Waiting, age_ms: int) -> None:
+        place = self._replica(waiting.replica) if waiting.replica else None
+        if place is not None or not waiting.replica:
+            self.notes.append(Tiered(age_ms, self._chain(waiting), place))
 
     def _of_replica(self, waiting: _Waiting, age_ms: int, place: int) -> Note:
         match waiting.event:
@@ -225,8 +230,8 @@ class _TellingIndex:
         if replica in self._outbox.needed and keys.packed:
             self._outbox.note("gave up", 0.0, replica, salt, keys)
 
-    def tiered(self, keys: PageKeys, *, salt: str, at: float) -> None:
+    def tiered(self, keys: PageKeys, *, salt: str, at: float, tier: str = "") -> None:
         # No engine's events tell what the tiers hold.
-        self._index.tiered(keys, salt=salt, at=at)
+        self._index.tiered(keys, salt=salt, at=at, tier=tier)
         if keys.packed:
-            self._outbox.note("tiered", at, "", salt, keys)
+            self._outbox.note("tiered", at, tier, salt, keys)

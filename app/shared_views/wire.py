@@ -54,10 +54,11 @@ class GaveUp(msgspec.Struct, array_like=True, tag="g", frozen=True):
 
 
 class Tiered(msgspec.Struct, array_like=True, tag="t", frozen=True):
-    """The tiers were given its pages."""
+    """The tiers were given its pages: a replica's own, or where none is named those of all."""
 
     age_ms: int
     number: int
+    replica: int | None = None
 
 
 class Forgot(msgspec.Struct, array_like=True, tag="f", frozen=True):

@@ -57,7 +57,8 @@ def _candidates() -> list[int]:
     except FileNotFoundError:  # Not Linux: the kernel's own choice has to do.
         return []
     ports = range(_LOWEST, below)
-    return random.sample(ports, min(_TRIES, len(ports)))
+    # Of the system: two processes with the same seed would take turns at the same ports.
+    return random.SystemRandom().sample(ports, min(_TRIES, len(ports)))
 
 
 def claim_port(host: str, port: int) -> int:

@@ -104,7 +104,7 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
     metavar="TEXT",
     default="",
     help="Further options of SGLang, as on its own command line, such as "
-    "'--tool-call-parser auto'.",
+    "'--tool-call-parser llama3'.",
 )
 @click.option("--no-restart", is_flag=True, help="Leave a process that ended stopped.")
 @click.option("--cpu", is_flag=True, help="Run the engine on the CPU in spite of a GPU.")

@@ -58,7 +58,7 @@ def _of_facts(a: RunFacts, b: RunFacts, varies: Collection[str]) -> Iterator[str
     if a.model != b.model and "model" not in varies:
         yield f"their models differ ({a.model} and {b.model})"
     if _load(a.load) != _load(b.load) and "load" not in varies:
-        yield f"their load models differ ({a.load.kind} and {b.load.kind}, or their rates)"
+        yield f"their loads differ ({_load_text(a.load)} and {_load_text(b.load)})"
     if a.load.concurrency != b.load.concurrency and "concurrency" not in varies:
         yield f"their concurrency differs ({a.load.concurrency} and {b.load.concurrency})"
     if a.seed != b.seed and a.load.kind in ("poisson", "gamma"):
@@ -69,6 +69,13 @@ def _of_facts(a: RunFacts, b: RunFacts, varies: Collection[str]) -> Iterator[str
 
 def _load(load: Load) -> tuple[object, ...]:
     return load.kind, load.rate_per_s, load.burstiness, load.speedup
+
+
+def _load_text(load: Load) -> str:
+    rate = "" if load.rate_per_s is None else f" {load.rate_per_s:g}/s"
+    burstiness = "" if load.burstiness is None else f" burstiness {load.burstiness:g}"
+    speedup = "" if load.speedup is None else f" {load.speedup:g} times as fast"
+    return f"{load.kind}{rate}{burstiness}{speedup}"
 
 
 def _short(facts: RunFacts) -> str:

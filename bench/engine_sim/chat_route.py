@@ -49,8 +49,9 @@ class _Reply:
         return block or None
 
     def calls(self, request: EngineRequest) -> list[wire.Json]:
-        """The calls that an answer is."""
-        calls = _calls(self.engine, self.body)
+        """The calls that an answer is, as far as the engine can read them."""
+        config = self.engine.config
+        calls = _calls(self.engine, self.body) if config.reads_calls else ()
         return [wire.tool_call(call, request, index) for index, call in enumerate(calls)]
 
     def usage(self) -> wire.Json:

@@ -95,6 +95,7 @@ class SimulatorConfig:
         call: what it answers where it may call a tool; None: words, as always.
         script: instead, what it calls by the number of answers with calls among the messages, so
             that the same messages have the same answer; after the last entry it answers in words.
+        reads_calls: whether it tells calls from text (`--tool-call-parser`).
         labels: the custom labels that are counted (`--tokenizer-metrics-allowed-custom-labels`).
         adapters: names of LoRA adapters; their KV is nobody else's.
         cache_report: whether usage tells cached tokens (`--enable-cache-report`).
@@ -116,6 +117,7 @@ class SimulatorConfig:
     opening: str = ""
     call: CallConfig | None = None
     script: tuple[tuple[CallConfig, ...], ...] = ()
+    reads_calls: bool = True
     clock: ClockConfig = field(default_factory=ClockConfig)
     tier: TierConfig | None = None
     events: EventsConfig | None = None

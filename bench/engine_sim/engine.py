@@ -204,6 +204,7 @@ class SimulatedEngine:
             "tier_tokens": None if pool.tier is None else pool.tier.used_tokens,
             "simulated_s": self.scheduler.now_s,
             "event_batches": None if self.publisher is None else self.publisher.published,
+            "subscriptions": None if self.publisher is None else self.publisher.subscriptions(),
             "faults": [fault.kind.value for fault in self.faults.due],
         }
 

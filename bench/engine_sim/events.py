@@ -18,6 +18,7 @@ from bench.engine_sim.changes import Change, Cleared, Removed, Stored, block_has
 from bench.engine_sim.config import EventsConfig
 from bench.errors import SimulatorStartError
 
+_SUBSCRIBED = b"\1"
 _END = (-1).to_bytes(8, "big", signed=True)
 _MEDIUM = "GPU"
 
@@ -99,8 +100,11 @@ class EventPublisher:
         self._sequence = 0
         self._buffer: deque[tuple[int, bytes]] = deque(maxlen=config.buffer_steps)
         self._context = zmq.asyncio.Context()
-        # A plain socket: a PUB socket never blocks, so nothing has to be awaited.
-        self._pub = zmq.Context(self._context).socket(zmq.PUB)
+        # A plain socket: like a PUB socket it never blocks, so nothing has to be awaited. It also
+        # hears who subscribes, of everybody and not only of the first.
+        self._pub = zmq.Context(self._context).socket(zmq.XPUB)
+        self._pub.setsockopt(zmq.XPUB_VERBOSER, 1)
+        self._subscriptions = 0
         self.endpoint = self._bind(self._pub, config.endpoint)
         self._router: zmq.asyncio.Socket | None = None
         self.replay_endpoint: str | None = None
@@ -122,6 +126,12 @@ class EventPublisher:
     def published(self) -> int:
         """Batches so far, those included that were never sent."""
         return self._sequence
+
+    def subscriptions(self) -> int:
+        """How many have got through to here, less those that ended."""
+        while self._pub.poll(0):
+            self._subscriptions += 1 if self._pub.recv()[:1] == _SUBSCRIBED else -1
+        return self._subscriptions
 
     async def serve_replay(self) -> None:
         """Answer replay requests until cancelled."""

@@ -90,6 +90,7 @@ async def server_info(request: Request) -> Response:
             "schedule_policy": "fcfs",
             "radix_eviction_policy": config.eviction,
             "enable_priority_scheduling": config.priority_scheduling,
+            "tool_call_parser": "simulated" if config.reads_calls else None,
             "enable_cache_report": config.cache_report,
             "enable_lmcache": config.tier is not None,
             "enable_metrics": True,

@@ -17,8 +17,8 @@ from bench.engine_sim.connection import Connections
 from bench.engine_sim.engine import SimulatedEngine
 from bench.errors import SimulatorError, SimulatorStartError
 
-_START_TIMEOUT_S = 10.0
-_STOP_TIMEOUT_S = 10.0
+_START_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 60.0
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -13,7 +13,7 @@ import click
 from bench.errors import BenchError
 from bench.experiments.catalogue import EXPERIMENTS, Experiment
 from bench.experiments.contents import Sizes, rotation
-from bench.experiments.places import Host, tokens_per_word
+from bench.experiments.places import Host, prepare, tokens_per_word
 from bench.experiments.run import make
 from bench.experiments.sending import send
 from bench.pages.found import find
@@ -47,6 +47,8 @@ def run_experiment(
     """
     experiment = EXPERIMENTS[name]
     host = Host(real=real, cache=cache, model=model)
+    if real and not experiment.only_simulated:
+        prepare(host, say)
     sizes = _sizes(experiment, host, requests, scale)
     place = out or RESULTS / f"compare-{name}"
     # Results that are there stay until there are others.
@@ -113,7 +115,8 @@ def _sizes(experiment: Experiment, host: Host, requests: int | None, scale: floa
     help="Where the engine's environment and models are kept.",
 )
 @click.option("--rounds", type=click.IntRange(min=1), default=4)
-@click.option("--requests", type=click.IntRange(min=4), default=None, help="Of each run.")
+@click.option("--requests", type=click.IntRange(min=4), default=None,
+              help="Of each run; tiers and tier-size have as many as they need.")  # fmt: skip
 @click.option("--scale", type=click.FloatRange(min=0.05), default=1.0,
               help="Rules and documents so many times as long.")  # fmt: skip
 @click.option(

@@ -41,6 +41,8 @@ class Sizes:
     """How much is asked; lengths are in words.
 
     Attributes:
+        rotation: documents that are asked about in turn, each `visits` times; the first visits
+            only fill the caches.
         tokens_per_word: of the model that is asked.
     """
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +66,20 @@ class Host:
         if not self.real:
             return _SIMULATED_MODEL
         return _DEFAULT_MODEL if self.model is None else Path(self.model).name
+
+
+def prepare(host: Host, say: Callable[[str], None]) -> None:
+    """Once: the engine installed, and its default model made.
+
+    Raises:
+        StackStartError: it can't be.
+    """
+    with TemporaryDirectory(prefix="foreword-bench-") as made:
+        if _model_folder(host, Path(made)) is None:
+            say("the engine isn't here yet: installing it, which takes minutes")
+            options = UpOptions(cache=host.cache, pool_tokens=4096, tiers=False)
+            with running_up(options, Path(made)):
+                pass
 
 
 def tokens_per_word(host: Host, text: str) -> float | None:

@@ -15,7 +15,8 @@ import orjson
 from bench.compare.abab import Side, alternate
 from bench.compare.comparable import CONTENT
 from bench.errors import ExperimentError
-from bench.experiments.catalogue import ArmPlan, Case, Experiment
+from bench.experiments.cases import ArmPlan, Case
+from bench.experiments.catalogue import Experiment
 from bench.experiments.contents import Sizes
 from bench.experiments.places import Host, Settings, emptied, running_place
 from bench.pages.found import Compared, write_compared
@@ -34,7 +35,8 @@ from bench.run_folder import (
 from bench.workloads import Workload, WorkloadRequest, make_workload, write_workload
 
 _WARM_UP_S = 300.0
-_WARM_UP_WORDS = 400
+# Not more than the smallest pool holds: of a number each digit may be a token.
+_WARM_UP_WORDS = 200
 # Engine and generator share this machine's cores, and what is compared differs by seconds. How late
 # the generator was stands beside each run.
 _REAL_LAG_S = 0.25
@@ -214,13 +216,17 @@ def _of_collection(workload: Workload, store: str, mode: str) -> Workload:
     )
 
 
+def warm_up_text(number: int) -> str:
+    """A prompt that has nothing of any workload."""
+    return " ".join(f"{number} {word}" for word in range(_WARM_UP_WORDS))
+
+
 def _warm_up(url: str) -> None:
     """An engine's first prompts take longer than any later one; nothing measured is in these."""
     for number in range(2):
-        text = " ".join(f"{number} {word}" for word in range(_WARM_UP_WORDS))
         body = {
             "model": "default",
-            "messages": [{"role": "user", "content": text}],
+            "messages": [{"role": "user", "content": warm_up_text(number)}],
             "max_tokens": 4,
             "temperature": 0,
         }

@@ -62,6 +62,8 @@ _POSITIVE = click.FloatRange(0, min_open=True)
               default="max_tokens", help="as the target calls it")  # fmt: skip
 @click.option("--extra-body", default="{}", metavar="JSON", help="fields for each request")
 @click.option("--timeout-s", type=_POSITIVE, default=600.0, help="for one request")
+@click.option("--real-time/--no-real-time", default=True,
+              help="send before all others on this machine, where that is permitted")  # fmt: skip
 @click.option("--max-lag-ms", type=_POSITIVE, default=10.0,
               help="p99 of the generator's lag, beyond which the run doesn't count")  # fmt: skip
 @click.option("--max-errors", type=click.FloatRange(0, 1), default=0.01,
@@ -139,6 +141,7 @@ def _plan(workload: Workload, folder: Path, seed: int, asked: dict[str, Any]) ->
         flush=asked["flush"],
         passes=asked["passes"],
         timeout_s=asked["timeout_s"],
+        real_time=asked["real_time"],
         engine_urls=tuple(url.rstrip("/") for url in asked["engine_urls"]),
         bounds=Bounds(max_lag_s=asked["max_lag_ms"] / 1000, max_errors=asked["max_errors"]),
         command=shlex.join(["foreword", *sys.argv[1:]]),

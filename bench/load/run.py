@@ -16,6 +16,7 @@ from bench.errors import RunFolderTakenError, TargetError
 from bench.load.bodies import Bodies
 from bench.load.machine import commit, load_average, machine
 from bench.load.pool import Pool
+from bench.load.priority import before_others
 from bench.load.progress import Bar, progress_bar
 from bench.load.runner import CHAT_PATH, Pass, Runner
 from bench.load.send_times import chains_of, send_times_s
@@ -55,6 +56,7 @@ class Plan:
         warmup: short requests of no workload beforehand, so that kernels and connections are there.
         flush: empty the engines' caches before the first pass.
         passes: how often the whole list is sent; after the first it is warm.
+        real_time: send with real-time priority, where that is permitted.
         command: what was typed, for the record.
     """
 
@@ -76,6 +78,7 @@ class Plan:
     bounds: Bounds = field(default_factory=Bounds)
     command: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    real_time: bool = True
 
 
 def run_plan(plan: Plan) -> tuple[RunFacts, list[RequestLine]]:
@@ -138,7 +141,10 @@ class _Sending:
 
             began = time.perf_counter()
             try:
-                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                with (
+                    before_others(wanted=plan.real_time) as scheduled,
+                    asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+                ):
                     runner.run(self._until_stopped(bar, file.flush, keep, began))
             except TargetError:
                 _remove_folder(plan.folder)
@@ -158,6 +164,7 @@ class _Sending:
             counted=counted(self._before, self._control.snapshots(self._found.engines)),
             duration_s=round(duration_s, 6),
             lag_p99_s=lag_s,
+            generator=scheduled,
             valid=not reasons,
             reasons=reasons,
         )

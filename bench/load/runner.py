@@ -4,6 +4,9 @@ A request's time counts from when it is sent, a new connection included. The gen
 much later than scheduled a request was begun; waiting for a free slot (`--max-concurrency`) or for
 the answer before it is no lag. A closed loop has no schedule: there the lag is by how much the
 event loop woke late, twenty times a second.
+
+What is due goes first: answers that have ended are read one at a time, with a look at the clock
+between any two, since many may end at once.
 """
 
 import asyncio
@@ -13,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bench.load.bodies import Bodies
 from bench.load.pool import Exchange, Pool
@@ -47,6 +51,14 @@ class Pass:
     ready: dict[str, bytes] = field(default_factory=dict)
 
 
+class _Ended(NamedTuple):
+    """An exchange that is over, and not read yet."""
+
+    request: WorkloadRequest
+    exchange: Exchange
+    times: Sent
+
+
 class Runner:
     """One pass after the other over one pool.
 
@@ -69,6 +81,7 @@ class Runner:
         self._load = load
         self._began = began
         self._on_line = on_line
+        self._unread: asyncio.Queue[_Ended] = asyncio.Queue()
         self._slots = asyncio.Semaphore(load.concurrency) if load.concurrency else None
 
     async def run(
@@ -79,10 +92,17 @@ class Runner:
         state.ready = {r.id: self._request(r, state) for r in requests if not r.needs_answers}
         with _no_garbage_collection():
             state.began = time.perf_counter()
-            if times_s is None:
-                await self._closed(chains, state)
-            else:
-                await self._open(in_order_of_time(chains, times_s), state)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    reading = group.create_task(self._read_ended(state))
+                    if times_s is None:
+                        await self._closed(chains, state)
+                    else:
+                        await self._open(in_order_of_time(chains, times_s), state)
+                    reading.cancel()
+            finally:
+                while not self._unread.empty():
+                    self._read(self._unread.get_nowait(), state)
 
     async def _closed(self, chains: Sequence[Chain], state: Pass) -> None:
         waiting = deque(chains)
@@ -144,6 +164,20 @@ class Runner:
         due: float | None,
     ) -> None:
         times = Sent(scheduled=sent if due is None else due, sent=sent)
+        ended = _Ended(request, exchange, times)
+        if request.session is None:
+            self._unread.put_nowait(ended)
+        else:
+            # The next turn may hold it.
+            self._read(ended, state)
+
+    async def _read_ended(self, state: Pass) -> None:
+        while True:
+            self._read(await self._unread.get(), state)
+            await asyncio.sleep(0)
+
+    def _read(self, ended: _Ended, state: Pass) -> None:
+        request, exchange, times = ended
         answer = read_answer(exchange)
         if request.session is not None:
             state.answers[request.id] = answer.text

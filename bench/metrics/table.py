@@ -15,6 +15,7 @@ def heading(facts: RunFacts) -> str:
     simulated = {True: " (simulated: its times say nothing)", False: "", None: ""}
     valid = "valid" if facts.valid else f"NOT VALID: {'; '.join(facts.reasons)}"
     lag = "unknown" if facts.lag_p99_s is None else f"{facts.lag_p99_s * 1000:.2f} ms"
+    generator = "" if facts.generator is None else f" ({facts.generator})"
     told = facts.counted
     counted = (
         ""
@@ -27,7 +28,7 @@ def heading(facts: RunFacts) -> str:
     return (
         f"{facts.workload.name} → {facts.target.url} [{facts.target.kind}"
         f"{simulated[facts.target.simulated]}], {facts.model}, {_load(facts)}\n"
-        f"{valid}; generator lag p99 {lag}{counted}"
+        f"{valid}; generator lag p99 {lag}{generator}{counted}"
     )
 
 

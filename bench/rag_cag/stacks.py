@@ -16,6 +16,8 @@ from bench.child_process import free_port, running_child
 from bench.errors import GatewayAnswerError, StackStartError
 
 _START_S = 400.0
+# The engine is installed and the default model made: pip, two gigabytes and a conversion.
+_FIRST_START_S = 1800.0
 _STILL = 4
 
 
@@ -91,6 +93,8 @@ class UpOptions:
 def running_up(options: UpOptions, folder: Path) -> Iterator[Stack]:
     """`foreword up`, all of it: SGLang on the CPU, LMCache and the gateway.
 
+    Where nothing was started from this cache before, it has time to install the engine.
+
     Raises:
         StackStartError: it didn't get ready.
     """
@@ -103,7 +107,9 @@ def running_up(options: UpOptions, folder: Path) -> Iterator[Stack]:
         *(["--model", _model(options.model)] if options.model else []),
     ]  # fmt: skip
     with running_child(command, folder, "stack", _environment(options.env)) as process:
-        yield _ready_stack(process, home / "run" / "stack.json", folder / "stack.log")
+        within_s = _START_S if any(options.cache.glob("models/*.json")) else _FIRST_START_S
+        facts, log = home / "run" / "stack.json", folder / "stack.log"
+        yield _ready_stack(process, facts, log, within_s)
 
 
 @contextmanager
@@ -150,7 +156,9 @@ def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
     return kept | {"FOREWORD_RETRIEVAL__EMBEDDER": "hashing"} | dict(env or {})
 
 
-def _ready_stack(process: "subprocess.Popen[str]", facts: Path, log: Path) -> Stack:
+def _ready_stack(
+    process: "subprocess.Popen[str]", facts: Path, log: Path, within_s: float
+) -> Stack:
     found: list[Stack] = []
 
     def look() -> bool:
@@ -161,7 +169,7 @@ def _ready_stack(process: "subprocess.Popen[str]", facts: Path, log: Path) -> St
                 found.append(Stack(**same, engine_urls=tuple(told["engine_urls"])))
         return bool(found)
 
-    _wait(look, process, "`foreword up`", log)
+    _wait(look, process, "`foreword up`", log, within_s)
     return found[0]
 
 
@@ -171,8 +179,14 @@ def _is_ready(url: str) -> bool:
     return False
 
 
-def _wait(look: Callable[[], bool], process: "subprocess.Popen[str]", what: str, log: Path) -> None:
-    deadline = time.monotonic() + _START_S
+def _wait(
+    look: Callable[[], bool],
+    process: "subprocess.Popen[str]",
+    what: str,
+    log: Path,
+    within_s: float = _START_S,
+) -> None:
+    deadline = time.monotonic() + within_s
     while not look():
         if process.poll() is not None or time.monotonic() > deadline:
             raise StackStartError(what, log)

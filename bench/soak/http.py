@@ -7,6 +7,8 @@ from typing import cast
 
 import httptools
 
+from bench.errors import SoakError
+
 _LONGEST_WAIT_S = 120.0
 
 
@@ -105,7 +107,7 @@ class HttpClient:
         """One exchange; `give_up_after` so many pieces of the body the connection is dropped.
 
         Raises:
-            TimeoutError: no end within two minutes.
+            SoakError: no end within two minutes.
             OSError: nobody listens.
         """
         connection = await self._connection()
@@ -114,8 +116,11 @@ class HttpClient:
             f"content-type: {content_type}\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         began = time.perf_counter()
-        async with asyncio.timeout(_LONGEST_WAIT_S):
-            complete = await connection.begin(head.encode() + body, give_up_after)
+        try:
+            async with asyncio.timeout(_LONGEST_WAIT_S):
+                complete = await connection.begin(head.encode() + body, give_up_after)
+        except TimeoutError:
+            raise SoakError(f"{method} {path}", f"no answer in {_LONGEST_WAIT_S:.0f} s") from None
         ended = time.perf_counter()
         if not connection.lost:
             self._idle.append(connection)

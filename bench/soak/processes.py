@@ -87,6 +87,8 @@ def gateway_environment(
         "FOREWORD_ACCOUNTING__ENABLED": str(options.accounting).lower(),
         "FOREWORD_ACCOUNTING__MAX_PAGES": str(options.max_pages),
         "FOREWORD_ACCOUNTING__MAX_LINEAGES": str(options.max_lineages),
+        "FOREWORD_GATEWAY__CONVERSATION_MB": str(options.conversation_mb),
+        "FOREWORD_GATEWAY__OPENING_MB": str(options.opening_mb),
     }
 
 

@@ -78,7 +78,9 @@ def markdown(result: Result, samples: Sequence[Sample], measured: dict[str, obje
         *_table(samples),
         "",
         f"{options.workers} clients at a time, {options.collections} collections, seed "
-        f"{options.seed}, an index of {options.max_pages:,} pages, a simulated pool of "
+        f"{options.seed}, an index of {options.max_pages:,} pages, "
+        f"{options.conversation_mb} MiB for conversations and {options.opening_mb} for prompts' "
+        "beginnings, a simulated pool of "
         f"{options.pool_tokens:,} tokens, accounting {'on' if options.accounting else 'off'}. "
         f"{measured['processor']}, {measured['cores']} cores, load average "
         f"{_loads(samples)}, Python {measured['python']}, commit {measured['commit']}.",

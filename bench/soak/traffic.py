@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from bench.errors import SoakError
 from bench.soak.fault_plan import breaks_answers, orders_at
 from bench.soak.http import HttpClient, Reply
 from bench.soak.workload import Ask, Kind, Workload
@@ -85,7 +86,10 @@ class Traffic:
         self._workload = workload
 
     async def stretch(self, requests: int, *, workers: int, faults: bool = True) -> Seen:
-        """So many requests from so many clients; returns when all have ended."""
+        """So many requests from so many clients; returns when all have ended.
+
+        Raises SoakError: one of them got no answer.
+        """
         seen = Seen()
         left = iter(range(requests))
 
@@ -96,9 +100,12 @@ class Traffic:
                     await self._order(self.asked)
                 await self._one(seen)
 
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(workers):
-                tasks.create_task(work())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(workers):
+                    tasks.create_task(work())
+        except* SoakError as hung:
+            raise hung.exceptions[0] from None
         return seen
 
     async def _one(self, seen: Seen) -> None:

@@ -6,24 +6,14 @@ Source: alibaba-edu/qwen-bailian-usagetraces-anon (Apache-2.0). A turn names the
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
-
-import msgspec
 
 from bench.traces.request import TraceRequest
-from bench.traces.rows import InOrder, json_rows
+from bench.traces.rows import HashedRow, InOrder, json_rows
 
 BLOCK_TOKENS = 16
 
-_Count = Annotated[int, msgspec.Meta(ge=0)]
-_Number = Annotated[float, msgspec.Meta(ge=0)]
 
-
-class _Row(msgspec.Struct):
-    timestamp: _Number
-    input_length: _Count
-    output_length: _Count
-    hash_ids: list[_Count]
+class _Row(HashedRow):
     chat_id: int | str
     parent_chat_id: int | str = -1
     type: str | None = None

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Annotated, BinaryIO, TypeVar
 
 import msgspec
 
@@ -13,6 +13,18 @@ from bench.errors import TraceError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 Row = TypeVar("Row")
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Time = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class HashedRow(msgspec.Struct):
+    """What Mooncake's and Bailian's rows have alike; the unit of time is the format's own."""
+
+    timestamp: _Time
+    input_length: _Count
+    output_length: _Count
+    hash_ids: list[_Count]
 
 
 @contextmanager

@@ -20,10 +20,18 @@ def read_kubernetes(root: YamlNode) -> list[Process]:
     found: list[Process] = []
     for number, spec in enumerate(_pod_specs(root)):
         pod = f"{_pod_name(root)}/{number}"
-        containers = spec.get("containers")
-        for node in containers.items if containers is not None else ():
+        for node in _long_lived(spec):
             found += _container(node, spec, pod)
     return found
+
+
+def _long_lived(spec: YamlNode) -> Iterator[YamlNode]:
+    """Containers, and those that start before them and stay (sidecars)."""
+    for name in ("containers", "initContainers"):
+        containers = spec.get(name)
+        for node in containers.items if containers is not None else ():
+            if name == "containers" or node.value("restartPolicy") == "Always":
+                yield node
 
 
 def _pod_specs(root: YamlNode) -> Iterator[YamlNode]:

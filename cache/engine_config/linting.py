@@ -24,6 +24,7 @@ from prompts.lint.source_file import SourceFile
 from prompts.lint.suppressions import Suppression, apply_suppressions, parse_suppression
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n]*foreword:[^\r\n]*", re.MULTILINE)
+_OF_TOOLS = "FW751"
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
@@ -49,6 +50,7 @@ def check_engine(
     *,
     guarded: bool | None = None,
     chunk_tokens: int | None = None,
+    has_tools: bool = False,
 ) -> tuple[Finding, ...]:
     """What is wrong with a running engine, by what it says of itself; the worst comes first.
 
@@ -56,12 +58,19 @@ def check_engine(
         server_info: SGLang's `/server_info`.
         guarded: whether Foreword's guard is loaded in it; None where that is not known.
         chunk_tokens: LMCache's chunk, where it is known.
+        has_tools: whether requests bring tools: then it has to read calls.
     """
     text = json.dumps(server_info, ensure_ascii=False, indent=1, default=str)
     source = SourceFile(Path("server_info"), text.encode())
     engines = [replace(engine, guarded=guarded) for engine in read_server_info(source)]
-    found = _judge(Deployment(processes=tuple(engines)), chunk_tokens)
+    judged = _judge(Deployment(processes=tuple(engines)), chunk_tokens)
+    found = [_live(finding) for finding in judged if has_tools or finding.code != _OF_TOOLS]
     return tuple(sorted(found, key=lambda f: (_ORDER.index(f.severity), f.code)))
+
+
+def _live(finding: Finding) -> Finding:
+    """Of an engine that requests bring tools to, what is of tools is no mere note."""
+    return replace(finding, severity=Severity.WARNING) if finding.code == _OF_TOOLS else finding
 
 
 def _judge(deployment: Deployment, chunk_tokens: int | None = None) -> Iterator[Finding]:

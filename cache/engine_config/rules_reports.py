@@ -1,4 +1,4 @@
-"""FW703 to FW708: what an engine and a tier don't report can't be accounted for.
+"""FW703 to FW708, FW751: what an engine and a tier don't report can't be accounted for.
 
 Source: sglang 0.5.23, srt/arg_groups/fields/{serving,observability}.py and
 srt/disaggregation/kv_events.py (`KVEventsConfig`, `ZmqEventPublisher._socket_setup`).
@@ -21,6 +21,7 @@ def report_findings(deployment: Deployment) -> Found:
         yield from _usage(engine)
         yield from _metrics(engine)
         yield from _events(engine)
+        yield from _tool_calls(engine)
     for tier in deployment.of(Program.TIER):
         yield from _tier_metrics(tier)
 
@@ -67,6 +68,19 @@ def _metrics(engine: Process) -> Found:
             engine,
             name,
         )
+
+
+def _tool_calls(engine: Process) -> Found:
+    """Only by an engine's own account: a command doesn't show whether there will be tools."""
+    if engine.resolved and "tool_call_parser" in engine.unset:
+        yield missing("FW751", _NO_CALLS, engine, "tool_call_parser")
+
+
+_NO_CALLS = (
+    "The engine has no parser of tool calls, so calls come back as text; start it with "
+    "--tool-call-parser auto, or with a format by name (llama3, qwen, …) where SGLang can't tell "
+    "it by the chat template."
+)
 
 
 def _tier_metrics(tier: Process) -> Found:

@@ -5,8 +5,8 @@ FROM python:3.11-slim
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 
 WORKDIR /opt/foreword
-COPY requirements.lock ./
-RUN pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" --no-deps --require-hashes -r requirements.lock
+COPY requirements-serve.lock ./
+RUN pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" --no-deps --require-hashes -r requirements-serve.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY app app
 COPY prompts prompts

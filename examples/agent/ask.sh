@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Asks the agent in clerk.yaml: its calls and what was re-used go to stderr, its answer to stdout.
 #
-#     FOREWORD_AGENTS__FOLDER=examples/agent foreword up --model MODEL --engine-args '--tool-call-parser auto'
+#     FOREWORD_AGENTS__FOLDER=examples/agent foreword up --model MODEL
 #     bash examples/agent/ask.sh         # in another terminal
 #
 # MODEL is one that was trained to call tools; the default model wasn't.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import anyio
 
 
-async def becomes(true: Callable[[], bool], *, within_s: float = 5.0) -> bool:
+async def becomes(true: Callable[[], bool], *, within_s: float = 60.0) -> bool:
     """Whether it comes true in time; asked again and again, since nothing tells of it."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:

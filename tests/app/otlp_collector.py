@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-_WAIT_S = 20.0
+_WAIT_S = 60.0
 
 
 class Collector(ThreadingHTTPServer):

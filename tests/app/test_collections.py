@@ -148,6 +148,6 @@ async def test_the_end_does_not_wait_for_a_long_file(tmp_path: Path) -> None:
         await anyio.sleep(0.2)
         began = time.monotonic()
     # Reading it takes minutes; an end that kills the reader took 0.3 to 3 s on a busy machine.
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     async with opened(tmp_path) as collections:
         assert collections.size(ferry.id, tenant="t").failed_files == 0

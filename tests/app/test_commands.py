@@ -98,11 +98,11 @@ def test_a_full_disk_is_told_while_files_wait_for_it(tmp_path: Path) -> None:
             deadline = time.monotonic() + 30
             while not waits(client) and time.monotonic() < deadline:
                 time.sleep(0.05)
-            time.sleep(1.5)  # the command looks twice a second
+            time.sleep(4)  # the command looks twice a second
             change("DROP TRIGGER full")
 
         def change(statement: str) -> None:
-            with closing(sqlite3.connect(settings.home / "foreword.db", timeout=20)) as database:
+            with closing(sqlite3.connect(settings.home / "foreword.db", timeout=60)) as database:
                 database.execute(statement)
                 database.commit()
 

@@ -13,8 +13,11 @@ import sqlalchemy
 from app.database import open_database
 from app.deletions import KvDeletions, read_epochs
 from app.salts import Salts
+from app.settings import TiersSettings
 from app.tables import kv_deletions
 from app.tier_client import TierClient
+from app.tier_salts import SaltKeys
+from app.tiers import TierSide
 from retrieval import CollectionNotFoundError, Collections, HashingEmbedder
 from tests.app.conditions import becomes
 from tests.app.tier_server import TierServer, running_tier_server
@@ -36,6 +39,10 @@ class Deleting:
     forgotten: list[str] = field(default_factory=list)
 
 
+def side(client: TierClient) -> TierSide:
+    return TierSide("", client, TiersSettings())
+
+
 @contextmanager
 def deleting(home: Path, tiers: TierClient | None) -> Iterator[Deleting]:
     database = open_database(home / "foreword.db")
@@ -43,7 +50,8 @@ def deleting(home: Path, tiers: TierClient | None) -> Iterator[Deleting]:
     collections = Collections(database, home / "retrieval", embedder, embedder.count_tokens)
     salts = Salts(SECRET, read_epochs(database))
     forgotten: list[str] = []
-    deletions = KvDeletions(database, salts, collections, tiers, forget=forgotten.append)
+    keys = None if tiers is None else SaltKeys(lambda: (side(tiers),), are_own=False)
+    deletions = KvDeletions(database, salts, collections, keys, forget=forgotten.append)
     yield Deleting(database, collections, salts, deletions, forgotten)
     database.dispose()
 

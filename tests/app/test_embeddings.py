@@ -85,7 +85,8 @@ def test_the_models_own_dimensions_may_be_asked_for(http: httpx.Client) -> None:
 
 def test_all_models_are_listed_and_found(client: openai.OpenAI) -> None:
     listed = [exact(model) for model in client.models.list()]
-    assert [model.id for model in listed] == ["tiny", "default", "hashing"]
+    assert [model.id for model in listed] == ["tiny", "default", "hashing", "agent:researcher"]
+    assert [model.owned_by for model in listed] == [*["foreword"] * 3, "foreword-agents"]
     for model in listed:
         assert client.models.retrieve(model.id) == model
     with pytest.raises(openai.NotFoundError) as caught:

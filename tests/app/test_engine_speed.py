@@ -31,7 +31,7 @@ async def prefill(url: str, tokens: int, *, first: int) -> None:
         "sampling_params": {"max_new_tokens": 1},
     }
     async with httpx.AsyncClient(trust_env=False) as http:
-        (await http.post(f"{url}/generate", json=body, timeout=30)).raise_for_status()
+        (await http.post(f"{url}/generate", json=body, timeout=60)).raise_for_status()
 
 
 async def test_speed_is_what_was_computed_by_the_time_it_took(

@@ -19,6 +19,7 @@ from cache.kv_events import BlockStored
 from cache.prefix_index import PrefixIndex
 from cache.prefix_match import ReplicaMatch
 from tests.app.conditions import becomes
+from tests.gateways import wait_until_subscribed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -153,14 +154,14 @@ async def test_a_loss_that_nothing_follows_is_found_too(tokenizer_folder: Path) 
             assert await becomes(lambda: it.holds().resident == 0)
             await it.lose_next_batches(1)
             await it.ask()
-            assert await becomes(lambda: it.holds().resident == 4, within_s=8)
+            assert await becomes(lambda: it.holds().resident == 4)
 
 
 async def test_without_replay_a_loss_is_known_to_be_one(tokenizer_folder: Path) -> None:
     with engine(tokenizer_folder, replay=False) as simulator:
         async with watched(simulator) as it:
             assert await becomes(lambda: it.follower.status.unfilled_gaps == 1)  # nobody knows
-            await anyio.sleep(0.3)  # the subscription is through
+            await anyio.to_thread.run_sync(wait_until_subscribed, simulator.url)
             await it.ask()
             assert await becomes(lambda: it.holds().resident == 4)
             await it.lose_next_batches(1)
@@ -208,7 +209,7 @@ async def test_a_restart_at_the_same_address_is_known_by_its_times(tokenizer_fol
             simulator.start()
             for seed in (1, 2, 3):
                 await it.ask(ids(seed))
-            assert await becomes(lambda: it.follower.status.restarts == 1, within_s=15)
+            assert await becomes(lambda: it.follower.status.restarts == 1)
             assert await becomes(lambda: it.holds(ids(3)).resident == 4)
             assert await becomes(lambda: it.holds(ids(1)).resident == 4)
             assert it.holds().resident == 0
@@ -219,9 +220,8 @@ async def test_a_restart_at_the_same_address_is_known_by_its_times(tokenizer_fol
 async def test_news_can_be_waited_for_but_not_for_long(tokenizer_folder: Path) -> None:
     with engine(tokenizer_folder) as simulator:
         async with watched(simulator) as it:
-            before = time.monotonic()
-            await it.follower.wait_for_news(0.02)
-            assert time.monotonic() - before < 5
+            with anyio.fail_after(60):
+                await it.follower.wait_for_news(0.02)
 
 
 async def test_an_engine_that_is_started_anew_and_goes_on_numbering_is_known_by_the_cut() -> None:
@@ -243,22 +243,22 @@ async def test_an_engine_that_is_started_anew_and_goes_on_numbering_is_known_by_
         return match.replicas.get(REPLICA, ReplicaMatch()).resident
 
     index = PrefixIndex(page_tokens=PAGE)
-    with zmq.Context() as context, anyio.fail_after(20):
-        old = context.socket(zmq.PUB)
+    with zmq.Context() as context, anyio.fail_after(90):
+        old = context.socket(zmq.XPUB)
         port = old.bind_to_random_port("tcp://127.0.0.1")
         address = KvEventsAddress(events=f"tcp://127.0.0.1:{port}", replay=None, topic="kv")
         source = KvEventSource(address=address, index=index)
         follower = KvEventFollower(replica=REPLICA, source=lambda: source)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follower.follow)
-            await anyio.sleep(0.5)
+            assert await becomes(lambda: old.poll(0) > 0)  # it has subscribed
             stored(old, 0, 0)
             assert await becomes(lambda: holds(0) == 4)
             lost = follower.status.unfilled_gaps
             old.close(linger=0)
-            new = context.socket(zmq.PUB)
+            new = context.socket(zmq.XPUB)
             assert await becomes(lambda: bound(new, address.events))
-            await anyio.sleep(0.5)
+            assert await becomes(lambda: new.poll(0) > 0)
             stored(new, 1, 1)
             assert await becomes(lambda: holds(1) == 4)
             assert follower.status.unfilled_gaps == lost + 1

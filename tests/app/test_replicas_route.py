@@ -49,7 +49,7 @@ def two(simulator: SimulatorThread, second: SimulatorThread, tmp_path: Path) -> 
         yield url
 
 
-def eventually(holds: Callable[[], bool], within_s: float = 15.0) -> None:
+def eventually(holds: Callable[[], bool], within_s: float = 60.0) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline

@@ -98,7 +98,7 @@ def test_an_answer_under_way_is_finished_and_nothing_new_is_taken(
         rest = [line for line in lines if line]
         assert rest[-1] == "data: [DONE]"
         assert len(rest) > 50
-        gateway.process.wait(15)
+        gateway.process.wait(60)
         assert _rows(gateway.home) == ["ok"]
 
 
@@ -113,8 +113,8 @@ def test_an_answer_that_takes_longer_is_cut_and_recorded(
         gateway.process.send_signal(signal.SIGTERM)
         with pytest.raises(httpx.TransportError):
             list(lines)
-        gateway.process.wait(15)
-        assert time.monotonic() - began < 10
+        gateway.process.wait(60)
+        assert time.monotonic() - began < 30
         (status,) = _rows(gateway.home)
         assert status != "ok"
 

@@ -132,7 +132,7 @@ def url(counters: Counters) -> Iterator[str]:
             time.sleep(0.01)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
 
 
 class Clock:

@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import EngineProtocolError, EngineTimeoutError, EngineUnreachableError
 from app.upstream import Timeouts, UpstreamResponse
-from tests.app.test_upstream import FAST, read_request, serving, upstream
+from tests.app.test_upstream import PATIENT, read_request, serving, upstream
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ async def poured(
     pieces: list[bytes],
     use: Callable[[UpstreamResponse], Awaitable[None]],
     *,
-    timeouts: Timeouts = FAST,
+    timeouts: Timeouts = PATIENT,
     closes: bool = False,
 ) -> None:
     """Serve pieces one by one, each in a read of its own, to `use`."""
@@ -96,7 +96,7 @@ async def test_silence_ends_it() -> None:
         with pytest.raises(EngineTimeoutError, match="between bytes"):
             await response.pour(lambda data: True)
 
-    impatient = Timeouts(connect_s=1, first_byte_s=1, between_bytes_s=0.1)
+    impatient = Timeouts(connect_s=60, first_byte_s=60, between_bytes_s=0.1)
     await poured([chunk(b"one"), chunk(b"two")], use, timeouts=impatient)
 
 
@@ -158,7 +158,7 @@ async def test_whole_chunks_go_straight_and_the_rest_is_taken_apart(seed: int) -
         await reader.read()
 
     async with serving(handler) as port:
-        client = upstream(port, timeouts=FAST)
+        client = upstream(port, timeouts=PATIENT)
         response = await client.send("GET", "/")
         while sum(map(len, taken)) < sum(map(len, said)):
             await response.pour(take, whole)

@@ -43,18 +43,25 @@ class TierServer:
     adapters: list[dict[str, object]] = field(default_factory=list)
     evictions: dict[str, int] = field(default_factory=dict)
     destroyed: list[str] = field(default_factory=list)
+    instance: str = "1"
     asked: list[str] = field(default_factory=list)
 
     def status(self, _: Request) -> Response:
-        time.sleep(self.delay_s)
+        self._delay()
         told = {"adapters": self.adapters, "evictions": _STATUS["evictions"] | self.evictions}
-        return JSONResponse(_STATUS | told)
+        return JSONResponse(_STATUS | told | {"instance": self.instance})
 
     def load(self, request: Request) -> Response:
         self.asked.append(request.path_params["rid"])
-        time.sleep(self.delay_s)
+        self._delay()
         runs = [{"tier": self.tier, "start": 0, "stop": self.stop}]
         return JSONResponse({"start": 0, "stop": self.stop, "runs": runs})
+
+    def _delay(self) -> None:
+        """For so long as `delay_s` says meanwhile."""
+        began = time.monotonic()
+        while time.monotonic() - began < self.delay_s:
+            time.sleep(0.01)
 
     def destroy(self, request: Request) -> Response:
         salt = request.path_params["salt"]
@@ -105,5 +112,5 @@ def running_tier_server(made: TierServer, *, port: int = 0) -> Iterator[TierServ
         yield made
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()

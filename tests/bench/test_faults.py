@@ -190,7 +190,7 @@ def state(pid: int) -> str | None:
         return None
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 10.0) -> bool:
+def eventually(condition: Callable[[], bool], within_s: float = 60.0) -> bool:
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:

@@ -40,7 +40,7 @@ def test_a_follow_up_repeats_what_was_said() -> None:
 
 @pytest.mark.slow
 def test_it_measures_the_gateway_and_the_floor(tmp_path: Path) -> None:
-    plan = Plan(shapes=list(Shape), requests=4, rounds=1, connections=2)
+    plan = Plan(shapes=list(Shape), requests=20, rounds=1, connections=2)
     with running_gateways({"here": HERE}, tmp_path, step_s=0.0) as gateways:
         costs = asyncio.run(measure(gateways, plan))
     assert set(costs) == {(name, shape) for name in ("here", FLOOR) for shape in Shape}

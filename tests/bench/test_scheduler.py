@@ -298,7 +298,7 @@ def test_settings_that_make_no_sense_are_refused(field: str, value: int) -> None
     wrong: dict[str, Any] = {field: value}
     with pytest.raises(SimulatorConfigError) as refused:
         replace(CONFIG, **wrong)
-    assert refused.value.field == field
+    assert refused.value.subject == field
 
 
 def test_a_chunk_that_is_no_multiple_of_the_page_is_refused() -> None:

@@ -14,7 +14,7 @@ from tests.postgres_server import PostgresServer
 
 EngineMaker = Callable[..., sa.Engine]
 
-_LOCK_WAIT_S = 0.05
+_LOCK_WAIT_S = 0.5
 
 
 @pytest.fixture

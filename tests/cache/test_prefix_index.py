@@ -222,6 +222,20 @@ def test_tiers_hold_what_they_were_given_until_they_are_cleared(index: PrefixInd
     assert index.pages == 0
 
 
+def test_a_replicas_own_tiers_hold_what_they_were_given_themselves(index: PrefixIndex) -> None:
+    index.tiered(keys(index, "abc"), salt="s", at=1.0, tier="r")
+    index.tiered(keys(index, "a"), salt="s", at=1.0, tier="q")
+    match = index.match(keys(index, "abcd"), salt="s", sent_at=2.0)
+    assert (match.given("r"), match.given("q"), match.given(""), match.tiered) == (3, 1, 0, 0)
+    assert match.replicas == {}
+    assert index.match(keys(index, "abc"), salt="t", sent_at=2.0).other_salts == 0
+    index.tiers_cleared("q")
+    assert index.match(keys(index, "abc"), salt="s", sent_at=3.0).own_tiers == {"r": 3}
+    index.forget_replica("r")  # its tier server is gone with it
+    assert index.match(keys(index, "abc"), salt="s", sent_at=3.0).own_tiers == {}
+    assert index.pages == 0
+
+
 def test_a_forgotten_salt_is_as_if_it_had_never_been(index: PrefixIndex) -> None:
     compute(index, "abcd", at=1.0)
     store(index, "abcd", at=1.0)

@@ -22,6 +22,7 @@ REPLICAS = ["r", "s"]
 prompts = st.lists(st.integers(0, 2), max_size=8)
 salts = st.sampled_from(SALTS)
 replicas = st.sampled_from(REPLICAS)
+tiers = st.sampled_from(["", *REPLICAS])  # shared by all, or a replica's own
 delays = st.integers(0, 2)
 
 
@@ -61,14 +62,14 @@ class Twins(RuleBasedStateMachine):
         keys = keys_of(self.naive, prompt)
         self.both(lambda index: index.gave_up(keys, salt=salt, replica=replica))
 
-    @rule(prompt=prompts, salt=salts)
-    def tiered(self, prompt: list[int], salt: str) -> None:
+    @rule(prompt=prompts, salt=salts, tier=tiers)
+    def tiered(self, prompt: list[int], salt: str, tier: str) -> None:
         keys = keys_of(self.naive, prompt)
-        self.both(lambda index: index.tiered(keys, salt=salt, at=self.now))
+        self.both(lambda index: index.tiered(keys, salt=salt, at=self.now, tier=tier))
 
-    @rule()
-    def tiers_cleared(self) -> None:
-        self.both(lambda index: index.tiers_cleared())
+    @rule(tier=tiers)
+    def tiers_cleared(self, tier: str) -> None:
+        self.both(lambda index: index.tiers_cleared(tier))
 
     @rule(
         prompt=prompts,

@@ -88,7 +88,7 @@ def test_all_errors_have_openais_body(
 
 def test_a_body_that_is_too_large_has_it_too(gateway: str) -> None:
     """Already when it is announced."""
-    connection = HTTPConnection(gateway.removeprefix("http://"), timeout=10)
+    connection = HTTPConnection(gateway.removeprefix("http://"), timeout=60)
     connection.putrequest("POST", "/v1/files")
     connection.putheader("content-length", str(10**12))
     connection.endheaders()

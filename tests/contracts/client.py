@@ -189,7 +189,7 @@ class Contract:
             yield client
 
 
-def wait_until(done: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
+def wait_until(done: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
     """Poll until something is true; fails the test when it never is."""
     give_up_s = time.monotonic() + timeout_s
     while not done():

@@ -10,7 +10,7 @@ from tests.contracts.engine_contract import EngineContract
 from tests.contracts.kv_events_contract import KvEventsContract
 from tests.contracts.tier_contract import TierContract
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.engine]
 
 
 class TestRealEngine(EngineContract):

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.engine_sim import ClockConfig, EventsConfig, SimulatorConfig, SimulatorThread
+from bench.engine_sim import SimulatorThread
 from tests.docs.blocks import PAGES, RUNNABLE, blocks, named
 from tests.docs.world import FOLDERS, Gateway, Page, started
+from tests.simulators import usual_config
 from tests.tokenizer_folders import CHATML_TOOLS, write_tokenizer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -28,13 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine_sim(model: Path) -> Iterator[SimulatorThread]:
-    config = SimulatorConfig(
-        model_path=model,
-        labels=("template", "tenant"),
-        clock=ClockConfig(speedup=50),
-        events=EventsConfig(replay_endpoint="tcp://127.0.0.1:0", topic="kv"),
-    )
-    with SimulatorThread(config) as running:
+    with SimulatorThread(usual_config(model, speedup=50)) as running:
         yield running
 
 

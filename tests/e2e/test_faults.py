@@ -64,10 +64,10 @@ def test_a_killed_redis_is_not_missed_and_used_again(
     with tier_stack.switched_off("ssd"), Traffic(tier_stack, colds) as traffic:
         tier_stack.clear_ram()
         tier_stack.redis.kill()
-        assert eventually(lambda: tier_stack.says("the tier redis fails"), 15)
+        assert eventually(lambda: tier_stack.says("the tier redis fails"), 60)
         assert traffic.goes_on(10)
         tier_stack.start_redis()
-        assert eventually(lambda: not tier_stack.says("the tier redis fails"), 15)
+        assert eventually(lambda: not tier_stack.says("the tier redis fails"), 60)
         assert traffic.goes_on(10)
 
     assert_nobody_noticed(tier_stack, traffic)
@@ -79,7 +79,7 @@ def test_a_redis_that_is_half_a_second_late_is_left_alone(
     with Traffic(tier_stack, colds) as traffic:
         tier_stack.clear_ram()
         tier_stack.link.delay_s = 0.5
-        assert eventually(lambda: tier_stack.says("the tier redis fails"), 15)
+        assert eventually(lambda: tier_stack.says("the tier redis fails"), 60)
         tier_stack.clear_ram()
         assert traffic.goes_on(15)
         tier_stack.link.mend()
@@ -93,7 +93,7 @@ def test_a_killed_tier_server_is_skipped_and_started_again(
 ) -> None:
     with Traffic(tier_stack, colds) as traffic:
         restarts = tier_stack.kill("tier")
-        assert eventually(lambda: tier_stack.says("are skipped"), 15)
+        assert eventually(lambda: tier_stack.says("are skipped"), 60)
         assert eventually(lambda: tier_stack.is_back("tier", restarts), RESTART_S)
         before = len(traffic.replies)
         assert traffic.goes_on(2 * PROMPTS)
@@ -114,7 +114,7 @@ def test_a_killed_engine_fails_only_what_came_while_it_was_away_and_finds_its_kv
     with Traffic(tier_stack, colds) as traffic:
         assert traffic.goes_on(4)
         restarts = tier_stack.kill("engine-0")
-        assert eventually(lambda: tier_stack.ready()["status"] == "not ready", 15)
+        assert eventually(lambda: tier_stack.ready()["status"] == "not ready", 60)
         assert eventually(lambda: tier_stack.is_back("engine-0", restarts), RESTART_S)
         back = time.monotonic()
         assert traffic.goes_on(4)
@@ -216,14 +216,14 @@ def full_disk(stack: TierStack) -> Iterator[None]:
 def test_a_full_disk_stores_nothing_and_the_others_serve(tier_stack: TierStack) -> None:
     with full_disk(tier_stack):
         cold = tier_stack.ask(new_prompt(PROMPT_WORDS))
-        assert eventually(lambda: tier_stack.says("the tier ssd fails"), 15)
+        assert eventually(lambda: tier_stack.says("the tier ssd fails"), 60)
         tier_stack.forget()
         reply = tier_stack.ask(cold.prompt)
 
     assert reply.is_like(cold)
     assert reply.served["redis"] > 0
     assert reply.block["verdict"] in ("hit", "rounding"), reply.block
-    assert eventually(lambda: stores_on_disk(tier_stack), 20)
+    assert eventually(lambda: stores_on_disk(tier_stack), 60)
 
 
 def stores_on_disk(stack: TierStack) -> bool:
@@ -239,7 +239,7 @@ def test_adapters_that_are_switched_off_are_not_missed(
     with Traffic(tier_stack, colds) as traffic:
         tier_stack.clear_ram()
         with tier_stack.switched_off("ssd"), tier_stack.switched_off("redis"):
-            assert eventually(lambda: tier_stack.says("the tier ssd is switched off"), 15)
+            assert eventually(lambda: tier_stack.says("the tier ssd is switched off"), 60)
             assert tier_stack.says("the tier redis is switched off")
             assert traffic.goes_on(PROMPTS)
         assert traffic.goes_on(PROMPTS)

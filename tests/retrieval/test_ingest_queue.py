@@ -48,7 +48,7 @@ class GatedEmbedder(HashingEmbedder):
 
     def embed_passages(self, texts: list[str]) -> Vectors:
         self.called.release()
-        assert self.gate.wait(30)
+        assert self.gate.wait(120)
         if self.errors:
             raise self.errors.pop()
         self.texts += len(texts)
@@ -89,7 +89,7 @@ def long_text(paragraphs: int) -> str:
     return "\n\n".join(f"Paragraph {n}. " + f"word{n} " * 90 for n in range(paragraphs))
 
 
-def wait_until(is_so: Callable[[], bool], *, seconds: float = 20.0) -> None:
+def wait_until(is_so: Callable[[], bool], *, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline
@@ -369,7 +369,7 @@ def test_collections_are_served_side_by_side_and_in_turn(
     collections.enqueue_files(other.id, [save(collections, "o.txt", "Else.")], tenant="t")
     collections.queue.start()
     for _ in range(2):  # two workers, one in each
-        assert gated.called.acquire(timeout=20)
+        assert gated.called.acquire(timeout=60)
     gated.gate.set()
     wait_for(collections, ferry)
     assert [f.status for f in wait_for(collections, other)] == [FileStatus.COMPLETED]

@@ -292,7 +292,7 @@ class _Slow(FaissBackend):
     def view(self, connection: Any, collection: Any, documents: Any, held: Any) -> Any:
         if collection.id == self.slow:
             self.entered.set()
-            assert self.go_on.wait(30)
+            assert self.go_on.wait(120)
         return super().view(connection, collection, documents, held)
 
 
@@ -307,11 +307,11 @@ def test_no_collection_waits_for_another(rows: Rows, tmp_path: Path) -> None:
     ):
         searcher = Searcher(rows.engine, catalog, _Named())
         waiting = pool.submit(searcher.search, rows.id, "ferry", tenant=TENANT)
-        assert backend.entered.wait(30)
+        assert backend.entered.wait(120)
         assert len(searcher.search("vs_2", "ferry", tenant=TENANT)) == 1
         assert not waiting.done()
         backend.go_on.set()
-        assert len(waiting.result(30)) == 1
+        assert len(waiting.result(120)) == 1
 
 
 def test_a_search_reads_no_index_rows_once_it_is_current(rows: Rows, searcher: Searcher) -> None:
@@ -380,7 +380,7 @@ def test_searches_and_changes_at_once(open_collections: Open) -> None:
             collections.remove_file(id, file, tenant=TENANT)
         stop.set()
         for one in asking:
-            one.result(30)
+            one.result(120)
     assert problems == []
 
 

@@ -217,7 +217,7 @@ def test_no_secret_is_in_any_log(simulator_url: str, tmp_path: Path) -> None:
             ask(url, b"POST /v1/files HTTP/1.1\r\n" + key.encode() + b"\r\n\r\n")
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(120)
     text = log.read_bytes()
     hmac_key = (tmp_path / "home" / "hmac.key").read_bytes()
     texts = [text.encode() for text in (secret, key, prompt, hmac_key.hex())]

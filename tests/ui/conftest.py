@@ -86,7 +86,9 @@ def chromium() -> Iterator[Browser]:
     if found is None:
         pytest.fail("Chromium is needed for the pages' tests: apt-get install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=_FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=found, args=_FLAGS, timeout=PATIENCE_MS
+        )
         yield browser
         browser.close()
 

@@ -4,6 +4,7 @@ It belongs to a task of its own, since the SDK's contexts must be left where the
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 
 import anyio
@@ -28,6 +29,17 @@ _MAX_PROBLEM = 500
 _SILENCE_S = 300.0
 
 
+class ServerState(StrEnum):
+    """How a server stands."""
+
+    IDLE = "idle"
+    """No session: it wasn't needed yet, or not since the last one ended."""
+    OPENING = "opening"
+    OPEN = "open"
+    DOWN = "down"
+    """The last attempt to open a session came to nothing."""
+
+
 class Connection:
     """How a session stands.
 
@@ -40,6 +52,7 @@ class Connection:
         told: the server's tools; None: not asked, or they have changed since.
         changes: how often it said that they changed.
         silent: calls in a row that weren't answered in time.
+        broke: it couldn't be opened, or ended though nobody wanted it to.
     """
 
     def __init__(
@@ -66,6 +79,16 @@ class Connection:
         self.told: tuple[ToldTool, ...] | None = None
         self.changes = 0
         self.silent = 0
+        self.broke = False
+
+    @property
+    def state(self) -> ServerState:
+        """How the server stands."""
+        if self.problem is not None:
+            return ServerState.DOWN
+        if self.over.is_set():
+            return ServerState.IDLE
+        return ServerState.OPENING if self.session is None else ServerState.OPEN
 
     def end(self) -> None:
         """Have it end; what waits for an answer is told so."""
@@ -156,6 +179,7 @@ class Connection:
         self.over.set()
         self.ready.set()
         self.gone.set()
+        self.broke = self._wanted
         if self._wanted:
             self._tell(status)
 

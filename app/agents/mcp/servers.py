@@ -20,6 +20,7 @@ from app.webhooks.addresses import check_url
 from prompts.agent import Agent, McpTools
 
 if TYPE_CHECKING:
+    from app.agents.mcp.connection import ServerState
     from app.agents.mcp.session import McpSession
 
 
@@ -60,6 +61,14 @@ class McpServers:
             known = _Read(stamp=stamp, pins=read_pins(agent.pin, agent.name))
             self._pins[agent.pin] = known
         return known.pins
+
+    def states(self) -> Mapping[str, "ServerState"]:
+        """How each server stands."""
+        return {name: session.state for name, session in self._sessions.items()}
+
+    def failures(self) -> Mapping[str, int]:
+        """How often each couldn't be opened, or broke off, since the start."""
+        return {name: session.failures for name, session in self._sessions.items()}
 
     def session(self, server: str) -> "McpSession":
         """Raises McpUnknownServerError."""

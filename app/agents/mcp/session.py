@@ -16,7 +16,7 @@ from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from app.agents.mcp import codes
-from app.agents.mcp.connection import Connection
+from app.agents.mcp.connection import Connection, ServerState
 from app.agents.mcp.errors import (
     McpAnswerError,
     McpOutcomeUnknownError,
@@ -47,6 +47,9 @@ class _SessionGoneError(Exception):
 class McpSession:
     """A server that is declared in the settings.
 
+    Attributes:
+        failures: how often a session couldn't be opened, or ended though nobody wanted it to.
+
     Args:
         tasks: outlives the session.
         environment: what `env:` names are looked up in.
@@ -68,6 +71,7 @@ class McpSession:
         self._environment = environment
         self._home = home
         self._current: Connection | None = None
+        self.failures = 0
         self._failures = 0
         self._not_before = 0.0
         self._closed = False
@@ -79,6 +83,11 @@ class McpSession:
         self._closed = True
         if self._current is not None:
             self._current.close()
+
+    @property
+    def state(self) -> ServerState:
+        """How it stands."""
+        return ServerState.IDLE if self._current is None else self._current.state
 
     async def listed(self) -> tuple[ToldTool, ...]:
         """What the server says its tools are: the same object until it says that they changed.
@@ -146,6 +155,7 @@ class McpSession:
 
     async def _hold(self, connection: Connection, previous: Connection | None) -> None:
         await connection.hold(previous)
+        self.failures += connection.broke
         if connection.session is not None:
             self._failures = 0
             return

@@ -1,5 +1,6 @@
 """A response that is made in the background, and whose turn it is. Pure."""
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -108,6 +109,11 @@ def chosen(
         if not lines[tenant]:
             del lines[tenant]
     return taken
+
+
+def due_at(waiting: Iterable[Waiting], now: float) -> float:
+    """When the next one may be begun that may not be yet; infinite where there is none such."""
+    return min((each.not_before for each in waiting if each.not_before > now), default=math.inf)
 
 
 def numbered(

@@ -4,10 +4,10 @@ Nothing of a response counts that isn't written, and whatever is written says fo
 so whoever is killed when, another beginning ends it, once.
 """
 
+import math
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
@@ -17,31 +17,32 @@ import structlog
 
 from app.accounts import JSONObject
 from app.batches.retrying import pause_s
-from app.callers import Caller, Priority
 from app.errors import ConversationBusyError, GatewayError
 from app.hot.departure import shielded
-from app.pipeline import open_account
 from app.problems import PROBLEMS, UNEXPECTED, error_body, problem_of
+from app.responses.background.beginning import begun
 from app.responses.background.following import Followers
 from app.responses.background.records import (
     LAST_EVENTS,
     MOST_LOST,
     Claimed,
     chosen,
+    due_at,
     failed_response,
     failure_code,
-    numbered,
 )
-from app.responses.background.store import BackgroundStore
-from app.responses.bodies import ResponsesRequest
+from app.responses.background.work import BackgroundWork
+from app.responses.background.writing import Active, EventWriter
 from app.responses.running import Asked, response_events
 from app.services import Services
 from app.settings import BackgroundSettings
 from prompts import PromptError
 from retrieval import RetrievalError
 
+# How often it is asked which of those that are made here somebody has cancelled elsewhere.
 _LOOK_S = 0.5
-_FLUSH_S = 0.1
+# What other gateways have left is found so late. What comes here wakes.
+IDLE_LOOK_S = 5.0
 _TROUBLE_S = 2.0
 _BUSY_S = 1.0
 _SWEEP_S = 600.0
@@ -51,16 +52,6 @@ _DAY_S = 86_400.0
 _STATUSES = {problem.code: problem.status for _, problem in reversed(PROBLEMS)}
 
 Makes = Callable[[Asked], AsyncGenerator[JSONObject]]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Active:
-    """One that is made here; `events` are those that aren't written yet."""
-
-    claimed: Claimed
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    next_event: int
-    events: list[JSONObject] = field(default_factory=list)
 
 
 class BackgroundRunner:
@@ -81,17 +72,18 @@ class BackgroundRunner:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._services = services
-        self._store: BackgroundStore = services.background
+        self._store: BackgroundWork = services.background.work
         self._followers: Followers = services.followers
         self._settings: BackgroundSettings = services.settings.background
         self._owner = owner
         self._makes = makes
         self._now = now
-        self._active: dict[str, _Active] = {}
+        self._active: dict[str, Active] = {}
         self._tries: dict[str, int] = {}
         self._woken = anyio.Event()
-        self._writing = anyio.Lock()
+        self._writer = EventWriter(self._store, self._followers, self._active)
         self._swept_at = 0.0
+        self._due_at = math.inf
         self._log = structlog.get_logger()
 
     def wake(self) -> None:
@@ -104,7 +96,7 @@ class BackgroundRunner:
         left: list[Claimed] = []
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._keep_writing)
+                tasks.start_soon(partial(self._writer.keep_writing, trouble_s=_TROUBLE_S))
                 try:
                     await self._work(tasks)
                 finally:
@@ -121,8 +113,14 @@ class BackgroundRunner:
             except sa.exc.SQLAlchemyError as error:
                 self._log.warning("background_waits", problem=type(error).__name__)
                 await anyio.sleep(_TROUBLE_S)
-            with anyio.move_on_after(_LOOK_S):
+                continue
+            with anyio.move_on_after(self._pause_s()):
                 await self._woken.wait()
+
+    def _pause_s(self) -> float:
+        """How long nothing is to be done, unless something wakes."""
+        look_s = _LOOK_S if self._active else IDLE_LOOK_S
+        return min(look_s, max(self._due_at - self._now(), 0.0))
 
     async def _step(self, tasks: anyio.abc.TaskGroup) -> None:
         now = self._now()
@@ -137,9 +135,10 @@ class BackgroundRunner:
             if gone in self._active:  # cancelled or deleted, unless it has just ended
                 self._active[gone].scope.cancel()
         room = self._settings.concurrent - len(self._active)
+        self._due_at = math.inf
         if room > 0:
             for claimed in await self._claimed(room, now):
-                active = _Active(claimed=claimed, next_event=claimed.next_event)
+                active = Active(claimed=claimed, next_event=claimed.next_event)
                 self._active[claimed.id] = active
                 tasks.start_soon(self._make, active)
 
@@ -147,15 +146,16 @@ class BackgroundRunner:
         here = [(a.claimed.tenant, a.claimed.conversation_id) for a in self._active.values()]
         without = list(self._active)
 
-        def claim() -> list[Claimed]:
+        def claim() -> tuple[list[Claimed], float]:
             waiting = self._store.waiting(self._owner, now, without=without)
             whose = chosen(waiting, here, now=now, room=room, per_tenant=self._settings.per_tenant)
             claims = [self._store.claim(each, self._owner, now) for each in whose]
-            return [claimed for claimed in claims if claimed is not None]
+            return [claimed for claimed in claims if claimed is not None], due_at(waiting, now)
 
-        return await anyio.to_thread.run_sync(claim)
+        claimed, self._due_at = await anyio.to_thread.run_sync(claim)
+        return claimed
 
-    async def _make(self, active: _Active) -> None:
+    async def _make(self, active: Active) -> None:
         claimed = active.claimed
         try:
             with active.scope:
@@ -172,19 +172,20 @@ class BackgroundRunner:
         self._followers.tell(claimed.id)
         self.wake()
 
-    async def _made(self, active: _Active) -> None:
+    async def _made(self, active: Active) -> None:
         claimed, last = active.claimed, None
         if claimed.lost >= MOST_LOST:
             await self._end(active, "server_error", _lost(claimed.lost))
             return
         try:
-            async with aclosing(self._makes(self._asked(claimed))) as events:
+            made = self._makes(begun(self._services, claimed, now=self._now))
+            async with aclosing(made) as events:
                 async for event in events:
                     if event["type"] == "error" and await self._later(
                         active, _STATUSES.get(event.get("code", ""))
                     ):
                         return
-                    self._take(active, event)
+                    active.take(event)
                     last = event
         except (GatewayError, PromptError, RetrievalError) as error:
             is_busy = isinstance(error, ConversationBusyError)
@@ -196,45 +197,11 @@ class BackgroundRunner:
         if last is not None and last["type"] in LAST_EVENTS:
             end = partial(self._store.end, claimed, last["response"], self._now())
             await anyio.to_thread.run_sync(end)
-        await self._write()
+        await self._writer.write()
         self._tries.pop(claimed.id, None)
 
-    def _asked(self, claimed: Claimed) -> Asked:
-        services = self._services
-        account = open_account(services, tenant=claimed.tenant, prefix="resp_")
-        if claimed.attempt == 1:
-            account.request_id = claimed.id
-        else:
-            # An engine may still know the one before, and so does the ledger.
-            account.request_id = f"{claimed.id}.{claimed.attempt}"
-        return Asked(
-            services=services,
-            body=ResponsesRequest.model_validate_json(claimed.body),
-            caller=Caller(
-                tenant=claimed.tenant,
-                ceiling=Priority.BACKGROUND,
-                limits=services.keys.limits_of(claimed.tenant),
-            ),
-            account=account,
-            response_id=claimed.id,
-            created_at=int(claimed.created_at),
-            received_bytes=len(claimed.body),
-            attempt=claimed.attempt,
-            write=lambda connection, stored: self._store.finish(
-                connection, stored, attempt=claimed.attempt, now=self._now()
-            ),
-        )
-
-    def _take(self, active: _Active, event: JSONObject) -> None:
-        if not active.claimed.streams:
-            return
-        without = ("response.created",) if active.claimed.attempt == 1 else ()
-        events = numbered([event], active.next_event, without=without)
-        active.events += events
-        active.next_event += len(events)
-
     async def _later(
-        self, active: _Active, status: int | None, retry_after_s: float | None = None
+        self, active: Active, status: int | None, retry_after_s: float | None = None
     ) -> bool:
         """After an error of this HTTP status, perhaps to be made again: whether that is so."""
         claimed = active.claimed
@@ -246,44 +213,23 @@ class BackgroundRunner:
         await anyio.to_thread.run_sync(back)
         return True
 
-    async def _fail(self, active: _Active, error: Exception) -> None:
+    async def _fail(self, active: Active, error: Exception) -> None:
         problem = problem_of(error)
         code = "server_error" if problem is UNEXPECTED else failure_code(problem.status)
         await self._end(active, code, error_body(error)["error"]["message"] or "")
 
-    async def _end(self, active: _Active, code: str, message: str) -> None:
+    async def _end(self, active: Active, code: str, message: str) -> None:
         claimed, now = active.claimed, self._now()
 
         def end() -> None:
             stored = self._services.stored_responses.get(claimed.id, tenant=claimed.tenant)
             response = failed_response(stored.response, code, message)
             if self._store.end(claimed, response, now):
-                self._take(active, {"type": "response.failed", "response": response})
+                active.take({"type": "response.failed", "response": response})
 
         await anyio.to_thread.run_sync(end)
-        await self._write()
+        await self._writer.write()
         self._tries.pop(claimed.id, None)
-
-    async def _keep_writing(self) -> None:
-        while True:
-            await anyio.sleep(_FLUSH_S)
-            try:
-                await self._write()
-            except sa.exc.SQLAlchemyError as error:
-                self._log.warning("background_waits", problem=type(error).__name__)
-                await anyio.sleep(_TROUBLE_S)
-
-    async def _write(self) -> None:
-        """Keep all events that have come, and tell of them."""
-        async with self._writing:
-            actives = [active for active in self._active.values() if active.events]
-            if not actives:
-                return
-            more = {(a.claimed.id, a.claimed.attempt): list(a.events) for a in actives}
-            await anyio.to_thread.run_sync(self._store.add_events, more)
-            for active in actives:
-                del active.events[: len(more[active.claimed.id, active.claimed.attempt])]
-                self._followers.tell(active.claimed.id)
 
     async def _give_back(self, left: list[Claimed]) -> None:
         for claimed in left:

@@ -1,57 +1,39 @@
-"""Responses of the background in the database: queued, begun, and each with one end.
+"""Responses of the background in the database, as clients see them: queued, followed, cancelled.
 
-All calls block. One gateway at a time makes a response, and says every few seconds that it lives;
-what it leaves another takes up. Each beginning has a number of its own (`attempt`), and whatever is
-written says for which: of a beginning that isn't the last one nothing is taken any more.
+All calls block. Who makes them works by `work`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 import orjson
 import sqlalchemy as sa
 
 from app.agents.rows import forget_ended
-from app.errors import (
-    NotStoredError,
-    QueueFullError,
-    ResponseNotFoundError,
-    ResponseNotInBackgroundError,
-)
+from app.errors import QueueFullError, ResponseNotFoundError, ResponseNotInBackgroundError
+from app.leases import NOBODYS
 from app.responses.background.records import (
     UNDER_WAY,
-    Claimed,
     JSONObject,
     RunStatus,
     Seen,
-    Waiting,
     begun_events,
 )
+from app.responses.background.rows import Told, drop, insert_events, set_status
+from app.responses.background.work import BackgroundWork
 from app.stored.records import StoredResponse, may_be_id
 from app.stored.responses import insert_response
 from app.tables import background_events, background_responses, stored_responses
 
-OWNED_S = 60.0
 _FULL_RETRY_S = 10.0
-_LOOKED_AT = 500
 
 _B, _E, _R = background_responses.c, background_events.c, stored_responses.c
-_HAS_ROW = _B.id.in_(sa.select(_R.id))
-
-
-class Told(Protocol):
-    """Whoever tells of ends; what it writes is committed with them."""
-
-    def response_ended(
-        self, connection: sa.Connection, response_id: str, *, tenant: str, status: str, at: float
-    ) -> None:
-        """A response of the background has come to its end."""
 
 
 class BackgroundStore:
     """Those of all tenants.
 
     Attributes:
+        work: the same for those that make them.
         changed: told, on the event loop, when something is to be done at once; replaced by whoever
             does it.
     """
@@ -59,6 +41,7 @@ class BackgroundStore:
     def __init__(self, database: sa.Engine, *, told: Told) -> None:
         self._database = database
         self._told = told
+        self.work = BackgroundWork(database, told=told)
         self.changed: Callable[[], None] = _nobody
 
     def queue(self, stored: StoredResponse, body: bytes, *, streams: bool, most: int) -> None:
@@ -80,7 +63,7 @@ class BackgroundStore:
             "attempt": 0,
             "lost": 0,
             "next_event": len(events),
-            "owned_until": 0.0,
+            **NOBODYS,
         }
         with self._database.begin() as connection:
             connection.execute(sa.insert(background_responses).values(**row))
@@ -91,145 +74,7 @@ class BackgroundStore:
             if under_way > most:
                 raise QueueFullError(under_way - 1, _FULL_RETRY_S)
             insert_response(connection, stored)
-            _insert_events(connection, stored.id, events)
-
-    def waiting(self, owner: str, now: float, *, without: Iterable[str]) -> list[Waiting]:
-        """All that this gateway is to begin, the oldest first; not those that it makes already."""
-        mine = sa.or_(_B.owner == owner, _B.owned_until < now)
-        which = (_B.status.in_(UNDER_WAY), _B.id.not_in(list(without)))
-        query = (
-            sa.select(_B.id, _B.tenant, _B.conversation_id, _B.attempt, _B.not_before)
-            .where(*which, mine)
-            .order_by(_B.serial)
-            .limit(_LOOKED_AT)
-        )
-        with self._database.connect() as connection:
-            return [Waiting(**row._mapping) for row in connection.execute(query)]
-
-    def claim(self, waiting: Waiting, owner: str, now: float) -> Claimed | None:
-        """It is made here from now on; None: somebody else was faster."""
-        with self._database.begin() as connection:
-            taken = connection.execute(
-                sa.update(background_responses)
-                .where(
-                    _B.id == waiting.id,
-                    _B.attempt == waiting.attempt,
-                    _B.status.in_(UNDER_WAY),
-                    sa.or_(_B.owner == owner, _B.owned_until < now),
-                    _HAS_ROW,
-                )
-                .values(
-                    owner=owner,
-                    owned_until=now + OWNED_S,
-                    attempt=_B.attempt + 1,
-                    lost=_B.lost + sa.case((_B.status == RunStatus.IN_PROGRESS, 1), else_=0),
-                    status=RunStatus.IN_PROGRESS,
-                )
-            )
-            if not taken.rowcount:
-                return None
-            row = connection.execute(
-                sa.select(background_responses).where(_B.id == waiting.id)
-            ).one()
-            if row.attempt > 1:
-                # Whoever follows is told from the beginning, under numbers that nobody had.
-                connection.execute(sa.delete(background_events).where(_E.response_id == row.id))
-            _set_status(connection, row.id, RunStatus.IN_PROGRESS)
-        return Claimed(
-            id=row.id,
-            tenant=row.tenant,
-            created_at=row.created_at,
-            body=row.body,
-            attempt=row.attempt,
-            lost=row.lost,
-            next_event=row.next_event,
-            streams=row.streams,
-            conversation_id=row.conversation_id,
-        )
-
-    def renew(self, attempts: Mapping[str, int], owner: str, now: float) -> set[str]:
-        """Say of these that they are still made here; which of them still are to be."""
-        if not attempts:
-            return set()
-        which = (_B.id.in_(list(attempts)), _B.status == RunStatus.IN_PROGRESS, _B.owner == owner)
-        with self._database.begin() as connection:
-            late = sa.update(background_responses).where(*which, _B.owned_until < now + OWNED_S / 2)
-            connection.execute(late.values(owned_until=now + OWNED_S))
-            rows = connection.execute(sa.select(_B.id, _B.attempt).where(*which, _HAS_ROW)).all()
-        return {row.id for row in rows if attempts[row.id] == row.attempt}
-
-    def add_events(self, events: Mapping[tuple[str, int], Sequence[JSONObject]]) -> None:
-        """More events, by response and attempt; those that are there already do no harm.
-
-        Of a response that is cancelled, gone, or taken over by another gateway none are kept.
-        """
-        with self._database.begin() as connection:
-            for (response_id, attempt), more in events.items():
-                which = (_B.id == response_id, _B.attempt == attempt)
-                goes_on = (*which, _B.status != RunStatus.CANCELLED)
-                # A write first, so that nobody changes the number meanwhile.
-                same = sa.update(background_responses).where(*goes_on)
-                if not connection.execute(same.values(next_event=_B.next_event)).rowcount:
-                    continue
-                first = connection.scalar(sa.select(_B.next_event).where(*which)) or 0
-                new = [event for event in more if event["sequence_number"] >= first]
-                if new:
-                    last = new[-1]["sequence_number"]
-                    connection.execute(same.values(next_event=last + 1))
-                    _insert_events(connection, response_id, new)
-
-    def finish(
-        self, connection: sa.Connection, stored: StoredResponse, *, attempt: int, now: float
-    ) -> None:
-        """How it ends, in a transaction of the caller's.
-
-        Raises:
-            NotStoredError: it was cancelled or deleted meanwhile, or taken over.
-        """
-        status = RunStatus(stored.response["status"])
-        ended = _ending(stored.id, status, now, attempt=attempt)
-        kept = (
-            sa.update(stored_responses)
-            .where(_R.id == stored.id)
-            .values(
-                response=stored.response,
-                input=stored.input,
-                output_ids=stored.output_ids,
-                tokenizer=stored.tokenizer,
-            )
-        )
-        if not connection.execute(ended).rowcount or not connection.execute(kept).rowcount:
-            raise NotStoredError(f"response {stored.id} was cancelled, deleted or taken over")
-        self._tell(connection, stored.id, stored.tenant, status, now)
-
-    def end(self, claimed: Claimed, response: JSONObject, now: float) -> bool:
-        """How it ends that no turn was kept of; whether it hadn't ended before."""
-        status = RunStatus(response["status"])
-        with self._database.begin() as connection:
-            ended = _ending(claimed.id, status, now, attempt=claimed.attempt)
-            if not connection.execute(ended).rowcount:
-                return False
-            kept = sa.update(stored_responses).where(_R.id == claimed.id)
-            if connection.execute(kept.values(response=response)).rowcount:
-                self._tell(connection, claimed.id, claimed.tenant, status, now)
-        return True
-
-    def give_back(self, claimed: Claimed, *, not_before: float) -> None:
-        """It is made later, here or elsewhere; nothing of it is to be kept."""
-        with self._database.begin() as connection:
-            back = sa.update(background_responses).where(
-                _B.id == claimed.id,
-                _B.attempt == claimed.attempt,
-                _B.status == RunStatus.IN_PROGRESS,
-            )
-            values = {
-                "status": RunStatus.QUEUED,
-                "owner": None,
-                "owned_until": 0.0,
-                "not_before": not_before,
-            }
-            if connection.execute(back.values(**values)).rowcount:
-                _set_status(connection, claimed.id, RunStatus.QUEUED)
+            insert_events(connection, stored.id, events)
 
     def cancel(self, response_id: str, *, tenant: str, now: float) -> JSONObject:
         """The response as it is then: cancelled, or as it had ended before.
@@ -246,8 +91,10 @@ class BackgroundStore:
             changed = connection.execute(cancelled).rowcount
             self._status(connection, response_id, tenant, "cancelled")
             if changed:
-                _set_status(connection, response_id, RunStatus.CANCELLED)
-                self._tell(connection, response_id, tenant, RunStatus.CANCELLED, now)
+                set_status(connection, response_id, RunStatus.CANCELLED)
+                self._told.response_ended(
+                    connection, response_id, tenant=tenant, status=RunStatus.CANCELLED.value, at=now
+                )
             return _response(connection, response_id)
 
     def delete(self, response_id: str, *, tenant: str) -> None:
@@ -261,16 +108,8 @@ class BackgroundStore:
             gone = sa.delete(stored_responses).where(_R.id == response_id, _R.tenant == tenant)
             if not connection.execute(gone).rowcount:
                 raise ResponseNotFoundError(response_id)
-            _drop(connection, _B.id == response_id, _E.response_id == response_id)
+            drop(connection, _B.id == response_id, _E.response_id == response_id)
             forget_ended(connection, response_id)
-
-    def drop_orphans(self, *, events_before: float) -> None:
-        """Let go of those whose response is gone, and of the events of those that ended before."""
-        rows = sa.select(_R.id)
-        old = sa.select(_B.id).where(_B.ended_at < events_before)
-        with self._database.begin() as connection:
-            _drop(connection, _B.id.not_in(rows), _E.response_id.not_in(rows))
-            connection.execute(sa.delete(background_events).where(_E.response_id.in_(old)))
 
     def events(self, response_id: str, *, tenant: str, after: int) -> Seen:
         """The events after a number, and how the response is.
@@ -321,13 +160,6 @@ class BackgroundStore:
             raise ResponseNotFoundError(response_id)
         raise ResponseNotInBackgroundError(response_id, wanted)
 
-    def _tell(
-        self, connection: sa.Connection, response_id: str, tenant: str, status: RunStatus, at: float
-    ) -> None:
-        self._told.response_ended(
-            connection, response_id, tenant=tenant, status=status.value, at=at
-        )
-
 
 def _nobody() -> None:
     """It is seen at the next look."""
@@ -339,48 +171,9 @@ def _check_id(response_id: str) -> None:
         raise ResponseNotFoundError(response_id)
 
 
-def _ending(response_id: str, status: RunStatus, now: float, *, attempt: int) -> sa.Update:
-    return (
-        sa.update(background_responses)
-        .where(_B.id == response_id, _B.attempt == attempt, _B.status == RunStatus.IN_PROGRESS)
-        .values(status=status, ended_at=now, body=b"", owner=None)
-    )
-
-
 def _response(connection: sa.Connection, response_id: str) -> JSONObject:
     """Raises ResponseNotFoundError: it was deleted."""
     row = connection.execute(sa.select(_R.response).where(_R.id == response_id)).one_or_none()
     if row is None:
         raise ResponseNotFoundError(response_id)
     return {**row.response}
-
-
-def _set_status(connection: sa.Connection, response_id: str, status: RunStatus) -> None:
-    """The response says so, too."""
-    row = connection.execute(sa.select(_R.response).where(_R.id == response_id)).one_or_none()
-    if row is not None:
-        changed = row.response | {"status": status.value}
-        connection.execute(
-            sa.update(stored_responses).where(_R.id == response_id).values(response=changed)
-        )
-
-
-def _insert_events(
-    connection: sa.Connection, response_id: str, events: Sequence[JSONObject]
-) -> None:
-    if events:
-        connection.execute(
-            sa.insert(background_events).values(
-                response_id=response_id,
-                first=events[0]["sequence_number"],
-                last=events[-1]["sequence_number"],
-                data=orjson.dumps(events),
-            )
-        )
-
-
-def _drop(
-    connection: sa.Connection, runs: sa.ColumnElement[bool], events: sa.ColumnElement[bool]
-) -> None:
-    connection.execute(sa.delete(background_events).where(events))
-    connection.execute(sa.delete(background_responses).where(runs))

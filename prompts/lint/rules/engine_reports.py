@@ -1,4 +1,4 @@
-"""FW703 to FW708: engines and tiers that don't say what they do. Judged in
+"""FW703 to FW708, FW751: engines and tiers that don't say what they do. Judged in
 `cache.engine_config`."""
 
 from prompts.lint.findings import Severity
@@ -213,6 +213,47 @@ class KvEventsWithoutReplay(Rule):
     subjects = _SUBJECTS
 
 
+class ToolCallsUnread(Rule):
+    """The engine doesn't read its model's tool calls.
+
+    ## What it does
+    Finds engines that say of themselves (`GET /server_info`) that they have no parser of tool
+    calls. A running engine is told so once requests bring tools; a start command isn't judged,
+    since it doesn't show whether there will be any.
+
+    ## Why it costs
+    A call comes back as text: clients see none, and an agent's run ends with it. With
+    `--tool-call-parser auto` SGLang tells the format by the chat template; some it can't tell,
+    among them those of Llama 3, Qwen 2.5 and Mistral Small, and then starts without a parser.
+
+    ## Example
+    ```json
+    {"model_path": "/models/llama-3.1-8b", "enable_cache_report": true, "tool_call_parser": null}
+    ```
+
+    ## Use instead
+    ```sh
+    --tool-call-parser auto
+    ```
+
+    Or by name, where the engine's log says that it could not detect one:
+    ```sh
+    --tool-call-parser llama3
+    ```
+
+    ## Fix safety
+    No fix: which parser fits is the model's matter.
+
+    ## References
+    SGLang 0.5.23, `tool_call_parser`; srt/parser/template_detection.py, `TOOL_CALL_PARSER_RULES`.
+    """
+
+    code = "FW751"
+    name = "tool-calls-unread"
+    severity = Severity.NOTE
+    subjects = _SUBJECTS
+
+
 RULES: tuple[type[Rule], ...] = (
     CacheReportOff,
     MetricsOff,
@@ -220,4 +261,5 @@ RULES: tuple[type[Rule], ...] = (
     KvEventsOff,
     KvEventsUnheard,
     KvEventsWithoutReplay,
+    ToolCallsUnread,
 )

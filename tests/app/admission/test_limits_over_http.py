@@ -164,7 +164,7 @@ def test_an_upload_that_does_not_end_holds_one_of_the_tenants_places(gateway: Ga
         f"POST /v1/files HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {key}\r\n"
         "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000\r\n\r\n--b\r\n"
     )
-    with socket.create_connection((host, int(port)), timeout=10) as half:
+    with socket.create_connection((host, int(port)), timeout=60) as half:
         half.sendall(head.encode())
         refused = _until(lambda: gateway.ask("GET", "/v1/files", key), status=429)
         assert "requests at a time" in refused.json()["error"]["message"]
@@ -224,11 +224,10 @@ def test_a_request_whose_turn_does_not_come_in_time_is_told_so(gateway: Gateway)
             {"headers": {"x-foreword-deadline-s": "0.05"}},
             {"foreword": {"deadline_s": 0.05}},
         ):
-            begun = time.monotonic()
             late = gateway.chat(key, **how)
             assert late.status_code == 504, late.text
             assert late.json()["error"]["code"] == "deadline_exceeded"
-            assert time.monotonic() - begun < 2
+            assert not any(each.done() for each in busy), "it waited for its turn"
         assert all(each.result().status_code == 200 for each in busy)
     wrong = gateway.chat(key, headers={"x-foreword-deadline-s": "soon"})
     assert wrong.status_code == 400

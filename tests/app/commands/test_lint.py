@@ -236,8 +236,8 @@ def test_it_starts_quickly_and_imports_nothing_heavy(folder: Path) -> None:
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.stdout.splitlines()[-1] == "[]"
-    # Half a second on an idle machine; tests share theirs.
-    assert (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime) < 1.0
+    # Half a second on an idle machine; tests share theirs, and other children may end meanwhile.
+    assert (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime) < 3.0
 
 
 def foreword(command: str) -> subprocess.CompletedProcess[str]:

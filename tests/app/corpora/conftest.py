@@ -81,7 +81,7 @@ class Rig:
         return found
 
     async def state(
-        self, collection: Collection, state: CorpusState, *, within_s: float = 10.0
+        self, collection: Collection, state: CorpusState, *, within_s: float = 60.0
     ) -> CorpusStatus:
         """Its status, once it is in a state."""
         reached = await becomes(lambda: self.status(collection).state is state, within_s=within_s)

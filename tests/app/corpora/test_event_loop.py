@@ -18,7 +18,8 @@ from tests.app.corpora.conftest import Rig, corpus_settings, long_text, rig, sim
 pytestmark = pytest.mark.anyio
 
 DOCUMENT = long_text("The ferry leaves at nine & the tower", 5000)
-MOST_S = 0.2
+# A tenth of a second; on a machine whose cores are shared, more.
+MOST_S = 0.5
 
 
 @contextmanager

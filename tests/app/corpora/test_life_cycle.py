@@ -1,6 +1,5 @@
 """A corpus' life in front of a simulated engine: warmed, resident, lost, and warmed again."""
 
-import time
 from pathlib import Path
 
 import anyio
@@ -86,7 +85,7 @@ async def test_an_engine_that_restarts_gets_it_back(tokenizer_folder: Path, home
             simulator.stop()
             await it.state(collection, CorpusState.STALE)
             simulator.start()
-            await it.state(collection, CorpusState.RESIDENT, within_s=20)
+            await it.state(collection, CorpusState.RESIDENT)
             assert (await it.question(collection, "When?")).cached_tokens >= status.tokens
 
 
@@ -135,7 +134,7 @@ async def test_a_document_that_is_added_is_shown_at_once_and_only_it_is_computed
             prefix = await it.services.corpora.prefix(it.again(collection))
             assert prefix.documents[-1].name == "added.txt"
             computed = it.services.corpora.totals.computed_tokens
-            await becomes(lambda: it.status(collection).state is not CorpusState.RESIDENT)
+            assert it.status(collection).address == prefix.address
             after = await it.state(collection, CorpusState.RESIDENT)
             spent = it.services.corpora.totals.computed_tokens - computed
             assert after.address == prefix.address
@@ -156,7 +155,7 @@ async def test_a_removed_document_is_never_shown_again(tokenizer_folder: Path, h
             )
             prefix = await it.services.corpora.prefix(it.again(collection))
             assert [d.name for d in prefix.documents] == ["1.txt"]
-            await becomes(lambda: it.status(collection).state is not CorpusState.RESIDENT)
+            assert it.status(collection).address == prefix.address
             await it.state(collection, CorpusState.RESIDENT)
 
 
@@ -306,7 +305,7 @@ async def test_the_tiers_give_back_what_the_engine_lost(tokenizer_folder: Path, 
 async def test_live_traffic_is_served_between_the_pieces(
     tokenizer_folder: Path, home: Path
 ) -> None:
-    slow = ClockConfig(prefill_tokens_per_s=3000, speedup=1)
+    slow = ClockConfig(prefill_tokens_per_s=1500, speedup=1)
     with SimulatorThread(simulator_config(tokenizer_folder, clock=slow)) as simulator:
         async with rig(corpus_settings(home, simulator), simulator) as it:
             large = it.collection("large", long_text("The ferry leaves at nine", 400))
@@ -314,15 +313,13 @@ async def test_live_traffic_is_served_between_the_pieces(
             await it.services.corpora.begin_warm(large)
             status = await it.state(large, CorpusState.WARMING)
             seen: set[float] = set()
-            started = time.monotonic()
             await it.question(small, "When?")
-            took = time.monotonic() - started
+            assert it.status(large).state is CorpusState.WARMING, "the question waited for it"
             while (status := it.status(large)).state is CorpusState.WARMING:
                 seen.add(status.progress or 0)
                 await anyio.sleep(0.02)
             assert status.state is CorpusState.RESIDENT, status
             assert len(seen) > 4
-            assert took < (status.warm_s or 0) / 2, (took, status)
 
 
 async def test_one_that_not_everybody_may_see_is_refused_at_once(
@@ -350,7 +347,7 @@ async def test_memory_is_bounded_and_what_was_dropped_is_made_again(
     with SimulatorThread(simulator_config(tokenizer_folder)) as simulator:
         async with rig(corpus_settings(home, simulator, little), simulator) as it:
             # 300,000 characters each: two of them are more than is kept.
-            them = [it.collection(str(i), long_text(f"Ferry {i}", 17_000)) for i in range(4)]
+            them = [it.collection(str(i), long_text(f"Ferry {i}", 17_000)) for i in range(3)]
             counted = [(await it.services.corpora.status_of(c)).tokens for c in them]
             first = it.status(them[0])
             assert (first.state, first.tokens) == (CorpusState.COLD, None)
@@ -408,7 +405,7 @@ async def test_one_that_is_pinned_is_warmed_before_anybody_asks(
             collection = it.collection("ferry", FERRY)
             it.services.collections.modify(collection.id, tenant=LOCAL_TENANT, mode="cag")
             corpora = it.services.corpora
-            assert await becomes(lambda: corpora.status(collection.id) is not None, within_s=10)
+            assert await becomes(lambda: corpora.status(collection.id) is not None)
             await it.state(collection, CorpusState.RESIDENT)
 
 

@@ -33,7 +33,7 @@ def url(engine: RealEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield made
 
 
-def until(true: Callable[[], bool], *, within_s: float = 20) -> None:
+def until(true: Callable[[], bool], *, within_s: float = 60) -> None:
     deadline = time.monotonic() + within_s
     while not true():
         assert time.monotonic() < deadline

@@ -71,7 +71,7 @@ def test_an_empty_collection_is_not_warmed(sdk: openai.OpenAI, http: httpx.Clien
 def warmed(http: httpx.Client, name: str) -> dict[str, Any]:
     begun = http.post(f"/foreword/collections/{name}/warm")
     assert begun.status_code == 202, begun.text
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         found = http.get(f"/foreword/collections/{name}").json()
         if not found["corpus"]["wanted"]:

@@ -12,13 +12,18 @@ import pytest
 
 from app.settings import ReplicasSettings, RoutingSettings
 from bench.engine_sim import ClockConfig, EventsConfig, SimulatorConfig, SimulatorThread
-from tests.gateways import gateway_settings, running_gateway, wait_until_ready
+from tests.gateways import (
+    gateway_settings,
+    running_gateway,
+    wait_until_ready,
+    wait_until_subscribed,
+)
 
 JSONObject = dict[str, Any]
 QUESTION = "When does the ferry to the island leave in the morning, and what is a ticket? " * 6
 
 
-def until(holds: Callable[[], object], *, within_s: float = 20.0) -> None:
+def until(holds: Callable[[], object], *, within_s: float = 60.0) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, "it did not come true in time"
@@ -101,7 +106,7 @@ def site(
         )
         url = stack.enter_context(running_gateway(settings))
         wait_until_ready(url)
-        time.sleep(0.4)  # the subscriptions to KV events are through
+        wait_until_subscribed(*(each.url for each in engines))
         yield Site(url, engines)
 
 

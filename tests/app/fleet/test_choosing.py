@@ -6,11 +6,15 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from app.engine import EngineClient
+from app.engine import EngineClient, EngineInfo
 from app.fleet.choosing import Chooser, look_up
+from app.parity import Parity
 from app.prepared import Prepared
 from app.replica import Replica
+from app.replica_view import ReplicaView
 from app.routing import Candidate, Route, RouteRequest
+from app.settings import TiersSettings
+from app.tiers import TierSide
 from app.upstream import Timeouts, Upstream
 from cache.kv_events import BlockRemoved, BlockStored
 from cache.prefix_index import PrefixIndex
@@ -18,6 +22,21 @@ from prompts import Prompt, TokenizedPrompt
 
 PAGE = 4
 IDS = tuple(range(1, 42))  # ten pages and one token more
+VIEW = ReplicaView(
+    info=EngineInfo(
+        model_path="m",
+        tokenizer_path="m",
+        served_name="m",
+        context_tokens=4096,
+        page_tokens=PAGE,
+        pool_tokens=None,
+        cache_report=True,
+        tiers=True,
+        version="",
+    ),
+    tokenizer=None,
+    parity=Parity(ok=True),
+)
 
 
 class Recorder:
@@ -69,7 +88,7 @@ def index() -> PrefixIndex:
 
 def held(index: PrefixIndex, asked: Prepared, *, count: int = 2) -> dict[str, int]:
     policy = Recorder()
-    chooser = Chooser(policy, opening_tokens=8, chunk_tokens=lambda: None, tier_load_s=lambda: None)
+    chooser = Chooser(policy, opening_tokens=8)
     with replicas(count) as made:
         choice = chooser.choose(made, asked, look_up(index, asked))
         assert choice.to_compute(choice.route.replica) == len(IDS) - choice.held["engine-0"]
@@ -129,12 +148,30 @@ def test_what_was_left_before_a_restart_is_not_held(index: PrefixIndex, *, forgo
     assert held(index, prepared()) == {"engine-0": 0, "engine-1": 0}
 
 
+def test_own_tiers_serve_their_replica_alone_and_shared_ones_all(index: PrefixIndex) -> None:
+    settings = TiersSettings(chunk_tokens=8)
+
+    def reach(*tiers: TierSide) -> dict[str, int]:
+        policy = Recorder()
+        with replicas(2) as made:
+            for replica, tier in zip(made, tiers, strict=True):
+                replica.tier, replica._view = tier, VIEW
+            Chooser(policy, opening_tokens=8).choose(made, prepared(), look_up(index, prepared()))
+        return {name: candidate.tier_tokens for name, candidate in policy.told.items()}
+
+    own = [TierSide(f"engine-{number}", None, settings) for number in range(2)]
+    shared = TierSide("", None, settings)
+    index.tiered(index.keys(IDS), salt="s", at=1.0, tier="engine-1")
+    assert reach(*own) == {"engine-0": 0, "engine-1": 40}
+    assert reach(shared, shared) == {"engine-0": 0, "engine-1": 0}
+    index.tiered(index.keys(IDS[:28]), salt="s", at=1.0)
+    assert reach(shared, shared) == {"engine-0": 24, "engine-1": 24}
+
+
 def test_equal_openings_have_equal_affinities(index: PrefixIndex) -> None:
     def affinity(asked: Prepared) -> bytes:
         policy = Recorder()
-        chooser = Chooser(
-            policy, opening_tokens=8, chunk_tokens=lambda: None, tier_load_s=lambda: None
-        )
+        chooser = Chooser(policy, opening_tokens=8)
         with replicas(2) as made:
             chooser.choose(made, asked, look_up(index, asked))
         return policy.request.affinity

@@ -37,7 +37,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     """A fleet that nobody watches: its replicas are where nobody answers."""
     settings = gateway_settings(tmp_path, A)
     shelf = BookShelf(AccountingSettings(), key=b"key")
-    made = open_fleet(settings, shelf, chunk_tokens=lambda: None, tier_load_s=lambda: None)
+    made = open_fleet(settings, shelf)
     yield made
     made.close()
 

@@ -1,6 +1,6 @@
 """What an operator orders at one gateway, all gateways do, those started later too."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
@@ -19,6 +19,7 @@ from app.fleet.orders import Orders
 from app.fleet.states import ReplicaState
 from app.settings import AccountingSettings
 from app.tables import audit_log
+from tests.app.conditions import becomes
 from tests.app.fleet.test_following import Source
 from tests.gateways import gateway_settings
 
@@ -33,9 +34,7 @@ class Gateway:
     def __init__(self, home: Path, database: sa.Engine) -> None:
         settings = gateway_settings(home, A)
         shelf = BookShelf(AccountingSettings(), key=b"key")
-        self.fleet: Fleet = open_fleet(
-            settings, shelf, chunk_tokens=lambda: None, tier_load_s=lambda: None
-        )
+        self.fleet: Fleet = open_fleet(settings, shelf)
         self.source = Source(A, B)
         self.orders = Orders(self.fleet, OrderBook(database))
         self.following = Following(self.fleet, self.source, every_s=1.0, orders=self.orders)
@@ -220,10 +219,13 @@ async def test_a_database_that_is_away_is_said(
 
     with monkeypatch.context() as broken:
         broken.setattr(OrderBook, "load", lambda _: away())
-        with anyio.move_on_after(0.1):
-            await one.orders.watch()
-    assert one.orders.problem is not None
+        await _watch(one, lambda: one.orders.problem is not None)
     assert one.cordoned() == {A}
-    with anyio.move_on_after(0.2):
-        await one.orders.watch()
-    assert one.orders.problem is None
+    await _watch(one, lambda: one.orders.problem is None)
+
+
+async def _watch(gateway: Gateway, until: Callable[[], bool]) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(gateway.orders.watch)
+        assert await becomes(until)
+        tasks.cancel_scope.cancel()

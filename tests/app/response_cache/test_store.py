@@ -1,14 +1,10 @@
 """Kept answers in the database: until their time is over, and no more than fit."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.database import open_database
 from app.response_cache.records import KeptAnswer
 from app.response_cache.store import AnswerStore, Given, NewAnswer, given_in
 
@@ -28,13 +24,6 @@ def new(
         usage=USAGE,
     )
     return NewAnswer(key=key, tenant=tenant, salt=salt, answer=answer, expires_at=at + 60)
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[sa.Engine]:
-    made = open_database(tmp_path / "foreword.db")
-    yield made
-    made.dispose()
 
 
 @pytest.fixture
@@ -101,21 +90,16 @@ def test_what_was_given_is_counted_by_hour_and_tenant(
         assert given_in(connection, tenant=None, since_hour=12, until_hour=99) == Given()
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sa.Engine]:
-    database = open_database(tmp_path_factory.mktemp("kept") / "foreword.db")
-    yield database
-    database.dispose()
-
-
 @given(
     st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 90), st.integers(0, 2000))),
     st.integers(500, 6000),
 )
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_comes_the_room_is_kept_and_nothing_is_found_after_its_time(
-    shared: sa.Engine, comes: list[tuple[str, int, int]], max_bytes: int
+    database: sa.Engine, comes: list[tuple[str, int, int]], max_bytes: int
 ) -> None:
-    store, now = AnswerStore(shared), NOW
+    """All examples have one database, emptied before each."""
+    store, now = AnswerStore(database), NOW
     store.drop(tenant="a")
     made: dict[str, float] = {}
     for key, pause_s, size in comes:

@@ -20,7 +20,7 @@ JSONObject = dict[str, Any]
 TEXT = "When does the ferry to the island leave in the morning, and what is a ticket? " * 6
 
 
-def until(holds: Callable[[], object], *, within_s: float = 20.0) -> None:
+def until(holds: Callable[[], object], *, within_s: float = 60.0) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, "it did not come true in time"
@@ -68,7 +68,7 @@ class Site:
             json=body,
             headers=headers,
             trust_env=False,
-            timeout=30,
+            timeout=60,
         )
 
     def ask(self, *texts: str, **fields: Any) -> JSONObject:
@@ -109,7 +109,7 @@ def mirroring(home: Path, live: SimulatorThread, url: str, **shadow: Any) -> Ite
 
 
 def mirror_settings(home: Path, live: SimulatorThread, url: str, **shadow: Any) -> Settings:
-    chosen = ShadowSettings.model_validate({"url": url, "fraction": 1, "timeout_s": 10} | shadow)
+    chosen = ShadowSettings.model_validate({"url": url, "fraction": 1, "timeout_s": 60} | shadow)
     return gateway_settings(home, live.url).model_copy(update={"shadow": chosen})
 
 

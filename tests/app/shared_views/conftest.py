@@ -42,9 +42,7 @@ class Gateway:
         self.shelf.current = Books(
             of=("model", PAGE_TOKENS), index=self.index, accountant=Accountant(self.telling)
         )
-        self.fleet: Fleet = open_fleet(
-            settings, self.shelf, chunk_tokens=lambda: None, tier_load_s=lambda: None
-        )
+        self.fleet: Fleet = open_fleet(settings, self.shelf)
         self.views = SharedViews(
             redis_url, secret=secret, outbox=self.outbox, shelf=self.shelf, fleet=self.fleet
         )

@@ -108,8 +108,8 @@ def test_orders_hold_for_all_gateways_and_after_a_restart(
             until(lambda: "engine-1" not in other.states())
             assert other.ask(question(1))["replica"] == "third"
         with whole(tmp_path, three[:2], None) as again:
-            time.sleep(1.2)
-            assert again.states() == {"engine-0": "cordoned", "third": "ready"}
+            time.sleep(1.2)  # each second it looks what was ordered
+            until(lambda: again.states() == {"engine-0": "cordoned", "third": "ready"})
 
 
 def _until_lost(gateway: Whole) -> None:

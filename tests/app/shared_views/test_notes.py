@@ -141,6 +141,16 @@ def test_tiers_are_told_of_always(pair: Pair) -> None:
     assert pair.theirs.match(keys, salt="s", sent_at=pair.now).tiered == 3
 
 
+def test_a_replicas_own_tiers_are_told_of_by_the_name_that_it_has_there(pair: Pair) -> None:
+    pair.outbox.needed = frozenset()
+    keys = pair.prompt(3)
+    pair.telling.tiered(keys, salt="s", at=pair.now, tier="engine-0")
+    pair.telling.tiered(keys, salt="s", at=pair.now, tier="gone")
+    pair.deliver()
+    match = pair.theirs.match(keys, salt="s", sent_at=pair.now)
+    assert (match.own_tiers, match.tiered) == ({"b": 3}, 0)
+
+
 def test_what_an_engine_held_before_it_began_anew_is_gone(pair: Pair) -> None:
     keys = pair.prompt(3)
     pair.telling.computed(keys, salt="s", replica="engine-0", at=pair.now)

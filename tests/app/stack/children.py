@@ -67,7 +67,7 @@ def is_alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
-def eventually(holds: Callable[[], bool], *, within_s: float = 20.0) -> bool:
+def eventually(holds: Callable[[], bool], *, within_s: float = 60.0) -> bool:
     """Whether something comes true in time."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:

@@ -120,5 +120,5 @@ def running_proof_tier(made: ProofTier) -> Iterator[ProofTier]:
         yield made
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()

@@ -50,6 +50,12 @@ def test_the_engine_reports_its_cache_and_counts_by_label() -> None:
     } <= set(argv)
 
 
+def test_the_engine_is_to_tell_by_itself_how_its_model_writes_tool_calls() -> None:
+    assert value_of(engine_argv(), "--tool-call-parser") == "auto"
+    named = engine_argv(arguments=("--tool-call-parser", "llama3"))
+    assert named[-2:] == ["--tool-call-parser", "llama3"]
+
+
 def test_tiers_are_named_to_the_engine_only_when_there_are_some() -> None:
     assert "--enable-lmcache" not in engine_argv()
     argv = engine_argv(Path("/run/lmcache.yaml"))

@@ -168,10 +168,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def simulated(model: Path, *, tiers: bool = True) -> Iterator[SimulatorThread]:
+def simulated(model: Path, *, tiers: bool = True, speedup: float = 50) -> Iterator[SimulatorThread]:
     config = SimulatorConfig(
         model_path=model,
-        clock=ClockConfig(speedup=50),
+        clock=ClockConfig(speedup=speedup),
         tier=TierConfig() if tiers else None,
     )
     with SimulatorThread(config) as simulator:
@@ -259,10 +259,10 @@ def test_what_a_killed_proof_left_off_is_switched_on_again(model: Path) -> None:
 
 
 def test_a_busy_engine_is_left_alone_unless_forced(model: Path) -> None:
-    with simulated(model, tiers=False) as simulator:
+    with simulated(model, tiers=False, speedup=4) as simulator:  # half a minute
         body = {"input_ids": [5] * 40, "sampling_params": {"max_new_tokens": 6000}}
         url = f"{simulator.url}/generate"
-        busy = Thread(target=httpx.post, args=(url,), kwargs={"json": body, "timeout": 60})
+        busy = Thread(target=httpx.post, args=(url,), kwargs={"json": body, "timeout": 110})
         busy.start()
         loads = f"{simulator.url}/v1/loads"
         while not httpx.get(loads, trust_env=False).json()["loads"][0]["num_running_reqs"]:
@@ -289,7 +289,7 @@ def test_ctrl_c_switches_the_adapters_on_again(model: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.002)
         os.kill(process.pid, signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert tier.adapters == {"ssd": None, "redis": None}
     assert tier.destroyed

@@ -213,7 +213,7 @@ def test_a_live_gateway_is_asked_for_all_of_it(tmp_path: Path) -> None:
                 f"{url}/v1/chat/completions",
                 json=body | {"max_tokens": 2},
                 trust_env=False,
-                timeout=30,
+                timeout=60,
             ).raise_for_status()
         found = by_name(live_checks(facts(url, simulator.url, tmp_path)))
     assert found["gateway"].status is Status.OK

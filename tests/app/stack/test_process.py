@@ -44,13 +44,13 @@ def family(path: Path) -> tuple[int, int]:
 def test_exit_status_is_the_childs(log: Path) -> None:
     """A status passes through the leash; the output is in the log."""
     process = start(log, python("print('hello'); raise SystemExit(7)"))
-    assert process.wait(10) == 7
+    assert process.wait(60) == 7
     assert log.read_text() == "hello\n"
 
 
 def test_exit_by_signal_is_128_plus_its_number(log: Path) -> None:
     process = start(log, python("import os; os.kill(os.getpid(), 9)"))
-    assert process.wait(10) == 128 + 9
+    assert process.wait(60) == 128 + 9
 
 
 def test_a_command_that_cannot_run_says_why(log: Path) -> None:
@@ -68,7 +68,7 @@ def test_terminate_lets_the_child_end_in_order(log: Path) -> None:
     process = start(log, python(code))
     assert eventually(lambda: log.read_text() == "up\n")
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert log.read_text() == "up\nbye\n"
 
 
@@ -79,7 +79,7 @@ def test_a_stubborn_family_is_killed_after_the_grace(log: Path) -> None:
     child, grandchild = family(pids)
     assert process.pid == child
     process.terminate()
-    assert process.wait(10) == 128 + signal.SIGKILL
+    assert process.wait(60) == 128 + signal.SIGKILL
     assert not is_alive(child)
     assert not is_alive(grandchild)
 
@@ -89,7 +89,7 @@ def test_grandchildren_end_with_a_child_that_crashes(log: Path) -> None:
     process = start(log, python(STUBBORN_FAMILY, str(pids)))
     child, grandchild = family(pids)
     os.kill(child, signal.SIGKILL)
-    assert process.wait(10) == 128 + signal.SIGKILL
+    assert process.wait(60) == 128 + signal.SIGKILL
     assert not is_alive(grandchild)
 
 
@@ -108,7 +108,7 @@ def test_a_killed_leash_takes_the_family_with_it(log: Path) -> None:
     process = start(log, python(code, str(pids)))
     child, grandchild = family(pids)
     os.kill(process.leash_pid, signal.SIGKILL)
-    assert process.wait(10) == 128 + signal.SIGKILL
+    assert process.wait(60) == 128 + signal.SIGKILL
     assert eventually(lambda: not is_alive(child))
     assert not is_alive(grandchild)
 
@@ -149,7 +149,7 @@ def test_shared_memory_of_a_crashed_child_is_unlinked(log: Path) -> None:
     other.touch()
     try:
         process = start(log, python(code, f"/dev/shm/{name}-a"), shared_memory=(f"{name}-",))
-        assert process.wait(10) == 128 + signal.SIGKILL
+        assert process.wait(60) == 128 + signal.SIGKILL
         assert not list(leash.SHARED_MEMORY.glob(f"{name}*"))
         assert other.exists()
     finally:
@@ -169,7 +169,7 @@ def test_orphaned_memory_is_unlinked_only_if_nobody_has_it_open(log: Path) -> No
     assert eventually(used.exists)
     try:
         with used.open("rb"):
-            assert process.wait(10) == 128 + signal.SIGKILL
+            assert process.wait(60) == 128 + signal.SIGKILL
             assert not mine.exists()
             assert used.exists()
             assert old.exists()
@@ -187,7 +187,7 @@ def test_an_orphaned_folder_goes_once_nobody_uses_anything_in_it(log: Path) -> N
     with (used / "file").open("w"):
         (used / "other").touch()
         process = start(log, python(code, str(mine)), orphans=(prefix,))
-        assert process.wait(10) == 128 + signal.SIGKILL
+        assert process.wait(60) == 128 + signal.SIGKILL
         assert not mine.exists()
         assert used.exists()
     since = used.stat().st_ctime
@@ -202,4 +202,4 @@ def test_children_do_not_get_the_terminals_signals(log: Path) -> None:
         assert os.getsid(process.pid) == process.leash_pid != os.getsid(0)
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)

@@ -210,6 +210,6 @@ def test_a_killed_tier_is_restarted_while_the_engine_goes_on(up: Up) -> None:
 def test_a_killed_supervisor_leaves_no_process_and_no_shared_memory(up: Up) -> None:
     assert marked_processes(up.home)
     up.process.kill()
-    up.process.wait(10)
+    up.process.wait(60)
     assert eventually(lambda: not marked_processes(up.home), within_s=60.0)
-    assert eventually(lambda: not up.memory_left(), within_s=10.0), up.memory_left()
+    assert eventually(lambda: not up.memory_left(), within_s=60.0), up.memory_left()

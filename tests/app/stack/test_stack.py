@@ -89,8 +89,8 @@ def read_until_ready(up: "subprocess.Popen[str]") -> None:
 
 def test_a_started_stack_says_where_everything_is(settings: StackSettings, home: HomePaths) -> None:
     with start_stack(settings) as stack:
-        assert get(f"{stack.engine_url}/ready", timeout_s=5).good
-        assert get(f"{stack.tier_url}/healthcheck", timeout_s=5).good
+        assert get(f"{stack.engine_url}/ready", timeout_s=30).good
+        assert get(f"{stack.tier_url}/healthcheck", timeout_s=30).good
         facts = read_stack_file(home.stack_file)
         assert facts is not None
         assert (facts.pid, facts.ready, facts.model) == (os.getpid(), True, "model")
@@ -140,7 +140,7 @@ def test_the_tier_is_restarted_with_its_shared_memory_renewed(
         first, inode = stack.pids["tier"], segment.stat().st_ino
         os.kill(first, signal.SIGKILL)
         assert eventually(lambda: stack.restarts("tier") == 1 and "tier" in stack.pids)
-        assert eventually(lambda: get(f"{stack.tier_url}/healthcheck", timeout_s=1).good)
+        assert eventually(lambda: get(f"{stack.tier_url}/healthcheck", timeout_s=10).good)
         (segment,) = shared_memory(home)
         assert segment.stat().st_ino != inode
         facts = read_stack_file(home.stack_file)
@@ -156,7 +156,7 @@ def test_without_restarts_a_killed_tier_stays_away_until_it_is_started(
         assert eventually(lambda: "tier" not in stack.pids)
         assert set(stack.pids) == {"engine-0"}
         stack.start_service("tier")
-        assert get(f"{stack.tier_url}/healthcheck", timeout_s=5).good
+        assert get(f"{stack.tier_url}/healthcheck", timeout_s=30).good
         assert stack.restarts("tier") == 0
 
 
@@ -167,7 +167,7 @@ def test_several_engines_share_one_tier_and_each_is_restarted_alone(
         names = ["engine-0", "engine-1", "engine-2"]
         assert set(stack.pids) == {"tier", *names}
         assert len(set(stack.engine_urls)) == 3
-        assert all(get(f"{url}/ready", timeout_s=5).good for url in stack.engine_urls)
+        assert all(get(f"{url}/ready", timeout_s=30).good for url in stack.engine_urls)
         facts = read_stack_file(home.stack_file)
         assert facts is not None
         assert facts.engine_urls == stack.engine_urls
@@ -178,7 +178,7 @@ def test_several_engines_share_one_tier_and_each_is_restarted_alone(
         before = stack.pids
         os.kill(before["engine-1"], signal.SIGKILL)
         assert eventually(lambda: stack.restarts("engine-1") == 1 and "engine-1" in stack.pids)
-        assert eventually(lambda: get(f"{stack.engine_urls[1]}/ready", timeout_s=5).good)
+        assert eventually(lambda: get(f"{stack.engine_urls[1]}/ready", timeout_s=30).good)
         others = ("tier", "engine-0", "engine-2")
         assert {n: stack.pids[n] for n in others} == {n: before[n] for n in others}
     assert not marked_processes(home)
@@ -188,7 +188,7 @@ def test_redis_is_started_before_the_tier_and_stopped_after_it(settings: StackSe
     lines: list[str] = []
     with start_stack(changed(settings, redis=True), say=lines.append) as stack:
         assert stack.redis_url is not None
-        assert redis_answers(*redis_address(stack.redis_url), timeout_s=5)
+        assert redis_answers(*redis_address(stack.redis_url), timeout_s=30)
     began = [line.split(":")[0] for line in lines if "ready after" in line]
     ended = [line.split(":")[0] for line in lines if line.endswith("stopping")]
     assert began == ["redis", "tier", "engine-0"] == ended[::-1]
@@ -382,7 +382,7 @@ def test_a_running_engine_is_used_and_left_alone(settings: StackSettings, tmp_pa
         with start_stack(outer) as stack:
             assert stack.engine_url == engine.engine_url
             assert stack.pids == {}
-        assert get(f"{engine.engine_url}/ready", timeout_s=5).good
+        assert get(f"{engine.engine_url}/ready", timeout_s=30).good
 
 
 def test_a_stale_or_foreign_stack_file_is_no_stack(tmp_path: Path) -> None:

@@ -1,13 +1,11 @@
 """Conversations in the database: turns one after the other, all of a turn or nothing of it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 import sqlalchemy as sa
 
-from app.database import open_database
 from app.deletions import KvDeletions
 from app.errors import (
     ConversationBusyError,
@@ -29,37 +27,11 @@ from app.stored.turn_store import LEASE_S
 from app.tables import conversation_items, kv_deletions
 from prompts import Message, load_tokenizer
 from retrieval import Collections, HashingEmbedder
+from tests.app.clock import Clock
 from tests.app.test_conversations import prompt, user
-from tests.postgres_server import PostgresServer
 
 T, OTHER = "t1", "t2"
 DAY_S = 86_400.0
-
-
-class Clock:
-    """Seconds that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1e9
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    where: Path | str = tmp_path / "foreword.db"
-    if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        where = server.create_database()
-    engine = open_database(where)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

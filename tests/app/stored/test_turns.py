@@ -107,7 +107,7 @@ def _killed_turn(
         pass
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     return [] if answer is None else [question, answer]
 
 

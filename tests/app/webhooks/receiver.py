@@ -1,10 +1,14 @@
 """An HTTP server that takes webhooks, and answers as it is told."""
 
+import base64
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# An endpoint's, as Standard Webhooks spells it.
+SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
 
 class Receiver:
@@ -15,7 +19,7 @@ class Receiver:
         self.statuses: list[int] = []
         self.url = f"http://127.0.0.1:{server.server_address[1]}/hooks?of=foreword"
 
-    def wait(self, count: int, *, within_s: float = 20.0) -> None:
+    def wait(self, count: int, *, within_s: float = 60.0) -> None:
         """Until so many requests came."""
         deadline = time.monotonic() + within_s
         while len(self.heard) < count:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-_PATIENCE_S = 10.0
+_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

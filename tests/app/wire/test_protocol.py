@@ -7,11 +7,11 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from tests.app.wire.guarded import LIMITS, Guarded
+from tests.app.wire.guarded import HASTY, PATIENT, Guarded
 from tests.app.wire.raw_client import ask, connected, get, post, request
 
 
-def until(true: Callable[[], bool], *, within_s: float = 5.0) -> None:
+def until(true: Callable[[], bool], *, within_s: float = 60.0) -> None:
     deadline = time.monotonic() + within_s
     while not true():
         assert time.monotonic() < deadline
@@ -133,29 +133,28 @@ def test_a_large_body_in_one_piece_with_its_head_is_no_large_head(guarded: Guard
 @pytest.mark.parametrize(
     "data", [b"\r\n\r\n", b"GET /ok HTTP/1.1\r\nhost: a\r\n", b"GET /o"], ids=repr
 )
-def test_a_head_that_never_ends_is_told_so(guarded: Guarded, data: bytes) -> None:
-    began = time.monotonic()
-    heard = ask(guarded.url, data)
+def test_a_head_that_never_ends_is_told_so(hasty: Guarded, data: bytes) -> None:
+    heard = ask(hasty.url, data)
     assert heard.status == 408
-    assert time.monotonic() - began < LIMITS.head_s + LIMITS.linger_s + 1
+    assert heard.closed
 
 
-def test_who_says_nothing_is_told_nothing(guarded: Guarded) -> None:
-    heard = ask(guarded.url, b"", within_s=LIMITS.head_s + 1)
+def test_who_says_nothing_is_told_nothing(hasty: Guarded) -> None:
+    heard = ask(hasty.url, b"")
     assert heard.closed
     assert heard.data == b""
 
 
-def test_a_head_byte_by_byte_is_cut_off(guarded: Guarded) -> None:
-    with connected(guarded.url) as client:
+def test_a_head_byte_by_byte_is_cut_off(hasty: Guarded) -> None:
+    with connected(hasty.url) as client:
         began = time.monotonic()
-        client.drip(get("/ok", b"x: " + b"a" * 500), every_s=0.05)
-        assert time.monotonic() - began < LIMITS.head_s + LIMITS.linger_s + 1
+        client.drip(get("/ok", b"x: " + b"a" * 500), every_s=0.06)
+        assert time.monotonic() - began < 20, "all of it takes half a minute"
         assert client.hear().status in (408, None)  # a reset may have taken the answer
 
 
-def test_a_kept_connection_s_next_head_has_the_same_time(guarded: Guarded) -> None:
-    with connected(guarded.url) as client:
+def test_a_kept_connection_s_next_head_has_the_same_time(hasty: Guarded) -> None:
+    with connected(hasty.url) as client:
         client.send(request(b"GET", "/ok") + b"GET /ok HTT")
         time.sleep(0.1)
         client.send(b"P/1.1\r\n")
@@ -164,58 +163,60 @@ def test_a_kept_connection_s_next_head_has_the_same_time(guarded: Guarded) -> No
     assert b"408 Request Timeout" in heard.data
 
 
-def test_line_ends_do_not_keep_a_connection(guarded: Guarded) -> None:
-    with connected(guarded.url) as client:
+def test_line_ends_do_not_keep_a_connection(hasty: Guarded) -> None:
+    with connected(hasty.url) as client:
         client.send(request(b"GET", "/ok"))
         time.sleep(0.1)
-        client.drip(b"\r\n" * 100, every_s=0.05)
-        assert client.hear(within_s=1).closed
+        began = time.monotonic()
+        client.drip(b"\r\n" * 300, every_s=0.05)
+        assert time.monotonic() - began < 20, "all of them take half a minute"
+        assert client.hear().closed
 
 
 @pytest.mark.slow
-def test_an_idle_connection_is_closed(guarded: Guarded) -> None:
+def test_an_idle_connection_is_closed(hasty: Guarded) -> None:
     began = time.monotonic()
-    heard = ask(guarded.url, request(b"GET", "/ok"))
+    heard = ask(hasty.url, request(b"GET", "/ok"))
     assert heard.answers == 1
-    assert LIMITS.keep_alive_s - 0.1 < time.monotonic() - began < LIMITS.keep_alive_s + 20
+    assert HASTY.keep_alive_s - 0.1 < time.monotonic() - began < HASTY.keep_alive_s + 20
 
 
-def test_a_body_that_stalls_is_told_so(guarded: Guarded) -> None:
-    heard = ask(guarded.url, request(b"POST", "/echo", b"content-length: 100") + b"a")
+def test_a_body_that_stalls_is_told_so(hasty: Guarded) -> None:
+    heard = ask(hasty.url, request(b"POST", "/echo", b"content-length: 100") + b"a")
     assert heard.status == 408
     assert heard.answers == 1
     assert b'"code":"body_too_slow"' in heard.data
 
 
-def test_a_body_byte_by_byte_is_cut_off(guarded: Guarded) -> None:
-    with connected(guarded.url) as client:
+def test_a_body_byte_by_byte_is_cut_off(hasty: Guarded) -> None:
+    with connected(hasty.url) as client:
         client.send(request(b"POST", "/echo", b"content-length: 1000"))
         began = time.monotonic()
         client.drip(b"a" * 1000, every_s=0.02)
         assert time.monotonic() - began < 15, "all of it takes twenty seconds"
 
 
-def test_a_body_that_goes_on_is_taken(guarded: Guarded) -> None:
-    with connected(guarded.url) as client:
+def test_a_body_that_goes_on_is_taken(hasty: Guarded) -> None:
+    with connected(hasty.url) as client:
         client.send(request(b"POST", "/echo", b"content-length: 8000", b"connection: close"))
         for _ in range(8):
-            time.sleep(0.1)
+            time.sleep(0.2)
             client.send(b"a" * 1000)
         assert client.hear().status == 200
 
 
 @pytest.mark.slow
-def test_a_body_that_goes_on_for_ever_is_cut_off(guarded: Guarded) -> None:
-    with connected(guarded.url) as client:
+def test_a_body_that_goes_on_for_ever_is_cut_off(hasty: Guarded) -> None:
+    with connected(hasty.url) as client:
         client.send(request(b"POST", "/echo", b"transfer-encoding: chunked"))
         began = time.monotonic()
         try:
-            while time.monotonic() - began < 10:
+            while time.monotonic() - began < 40:
                 client.send(b"3e8\r\n" + b"a" * 1000 + b"\r\n")
                 time.sleep(0.1)
         except ConnectionError:
             pass
-        assert time.monotonic() - began < LIMITS.body_s + 2
+        assert time.monotonic() - began < 30
 
 
 def test_a_malformed_body_gets_its_answer_once(guarded: Guarded) -> None:
@@ -277,22 +278,22 @@ def test_only_one_request_waits_for_another(guarded: Guarded) -> None:
     assert heard.closed
 
 
-def test_who_reads_nothing_is_dropped(guarded: Guarded) -> None:
-    until(lambda: guarded.connections == 0)
-    with connected(guarded.url) as client:
+def test_who_reads_nothing_is_dropped(hasty: Guarded) -> None:
+    until(lambda: hasty.connections == 0)
+    with connected(hasty.url) as client:
         client.send(request(b"GET", "/large"))
-        until(lambda: guarded.connections == 1)
-        until(lambda: guarded.connections == 0)
+        assert client.socket.recv(1)
+        until(lambda: hasty.connections == 0)
 
 
 def test_one_connection_too_many_is_told_so(guarded: Guarded) -> None:
     until(lambda: guarded.connections == 0)
-    clients = [connected(guarded.url) for _ in range(LIMITS.connections)]
+    clients = [connected(guarded.url) for _ in range(PATIENT.connections)]
     opened = [client.__enter__() for client in clients]
     try:
         for client in opened:
             client.send(b"GET /ok HTTP/1.1\r\n")
-        until(lambda: guarded.connections == LIMITS.connections)
+        until(lambda: guarded.connections == PATIENT.connections)
         heard = ask(guarded.url, get("/ok"))
         assert heard.status == 503
         assert b"retry-after: 1" in heard.data

@@ -41,7 +41,10 @@ def test_another_workload_is_refused_by_name() -> None:
     ("changed", "words"),
     [
         ({"model": "n"}, "their models differ (m and n)"),
-        ({"load": Load(kind="poisson", rate_per_s=2.0, concurrency=1)}, "their load models differ"),
+        (
+            {"load": Load(kind="poisson", rate_per_s=2.0, concurrency=1)},
+            "their loads differ (closed and poisson 2/s)",
+        ),
         ({"load": Load(kind="closed", concurrency=4)}, "their concurrency differs (1 and 4)"),
         ({"valid": False, "reasons": ("it lagged",)}, "b 1 was invalid (it lagged)"),
         (

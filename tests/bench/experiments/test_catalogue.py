@@ -1,6 +1,7 @@
 """Every experiment asks what it says: the same content, laid out differently."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -11,6 +12,7 @@ from bench.experiments import contents
 from bench.experiments.catalogue import EXPERIMENTS
 from bench.experiments.contents import Content, Sizes, content_sha256
 from bench.experiments.layouts import Layout, laid_out, messages
+from bench.experiments.run import warm_up_text
 from bench.workloads import Workload
 
 SMALL = Sizes(requests=8, prefixes=3, prefix_words=40, documents=3, document_words=50)
@@ -112,6 +114,16 @@ def test_the_tiers_working_set_is_five_times_the_pool() -> None:
     words = sum(len(text.split()) for (text,) in documents)
     assert 4.8 <= words * 1.1 / case.a.settings.pool_tokens <= 5.2
     assert (case.a.settings.tiers, case.b.settings.tiers) == (False, True)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_prompt_has_room_in_every_pool(name: str) -> None:
+    """The warm-up's too, of which each character may be a token."""
+    experiment = EXPERIMENTS[name]
+    for case in experiment.cases(replace(experiment.sizes, tokens_per_word=1.0)):
+        pool = min(case.a.settings.pool_tokens, case.b.settings.pool_tokens)
+        assert len(warm_up_text(1)) < pool
+        assert max(len(text.split()) for text in _texts(case.a.workload)) * 1.2 < pool
 
 
 def test_content_is_one_digest_whatever_the_layout() -> None:

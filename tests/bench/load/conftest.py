@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.load.run import Plan
+from bench.load.validity import Bounds
 from bench.run_folder import Load
 from bench.workloads import Workload, english_words, make_workload
 from bench.workloads.prefix_repetition import PrefixRepetition, prefix_repetition
@@ -37,6 +38,7 @@ def plan_for(small: Workload, tmp_path: Path) -> Callable[..., Plan]:
             "folder": tmp_path / "run",
             "workload": small,
             "load": Load(kind="closed", concurrency=3),
+            "bounds": Bounds(max_lag_s=60),  # tests share their machine
         }
         return Plan(**held | fields)  # type: ignore[arg-type]
 
@@ -65,7 +67,7 @@ def serving(answer: Answer, *, tls: ssl.SSLContext | None = None) -> Iterator[in
     try:
         yield started[0].sockets[0].getsockname()[1]
     finally:
-        asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(stop(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

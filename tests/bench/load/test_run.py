@@ -58,6 +58,7 @@ def test_a_closed_run_leaves_its_folder(engine: SimulatorThread, plan_for: PlanF
     assert facts.engine is not None
     assert facts.engine.memory["max_total_num_tokens"] == 200_000
     assert facts.labels == {"arm": "A"}
+    assert facts.generator in ("real-time", "ordinary")
     # The engine's own counters say the same as its answers.
     assert facts.counted is not None
     assert facts.counted.requests == 24
@@ -270,7 +271,9 @@ def test_each_way_to_fail_is_counted_and_named(
 ) -> None:
     with serving(_answering(answer, **how)) as port:
         url = f"http://127.0.0.1:{port}"
-        facts, lines = run_plan(plan_for(url, model="any", timeout_s=0.5))
+        facts, lines = run_plan(
+            plan_for(url, model="any", timeout_s=0.5 if how.get("hang") else 60)
+        )
     assert not facts.valid
     assert all(line.error is not None and told in line.error for line in lines)
     assert not any(line.ok for line in lines)
@@ -313,14 +316,19 @@ def _command(workload: Path, folder: Path, url: str) -> list[str]:
     return [sys.executable, "-c", code, *words, "--concurrency", "2", "--no-ignore-eos"]
 
 
+def _lines(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_run_keeps_what_it_has_and_says_so(
     number: signal.Signals, small: Workload, tmp_path: Path
 ) -> None:
     write_workload(tmp_path / "w.jsonl", small)
-    answered = threading.Semaphore(0)
+    asked, waiting = 0, threading.Semaphore(0)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -329,9 +337,11 @@ def test_an_interrupted_run_keeps_what_it_has_and_says_so(
                     continue
                 length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
                 await reader.readexactly(length)
-                await asyncio.sleep(0.4)
+                asked += 1
+                if asked > 6:  # and so the first six are answered
+                    waiting.release()
+                    await asyncio.sleep(600)
                 writer.write(_STREAM)
-                answered.release()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -340,19 +350,22 @@ def test_an_interrupted_run_keeps_what_it_has_and_says_so(
     with serving(handle) as port:
         command = _command(tmp_path / "w.jsonl", tmp_path / "run", f"http://127.0.0.1:{port}")
         process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-        for _ in range(6):
-            assert answered.acquire(timeout=30)
-        # Lines reach the disk once a second, so that a kill leaves most of them.
-        time.sleep(0.3)
+        for _ in range(2):
+            assert waiting.acquire(timeout=60)
+        # Lines reach the disk once a second.
+        give_up = time.monotonic() + 60
+        while number is signal.SIGKILL and not _lines(tmp_path / "run" / "requests.jsonl"):
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
         os.kill(process.pid, number)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     run = read_run(tmp_path / "run")
     assert not run.facts.valid
     if number is signal.SIGKILL:
         assert "killed, or still running" in run.facts.reasons[0]
-        assert 1 <= sum(line.ok for line in run.requests) < 12
+        assert 1 <= sum(line.ok for line in run.requests) <= 6
     else:
         assert process.returncode == 1
         assert run.facts.reasons[0].startswith("interrupted")
-        assert 5 <= sum(line.ok for line in run.requests) < 12
+        assert sum(line.ok for line in run.requests) == 6
         assert any(line.error == "interrupted" for line in run.requests)

@@ -116,6 +116,14 @@ def test_a_running_engine_is_told_the_worst_first() -> None:
     assert "--enable-cache-report" in found[0].message
 
 
+def test_an_engine_that_reads_no_tool_calls_is_told_so_once_there_are_tools() -> None:
+    unread = INFO | {"tool_call_parser": None}
+    assert check_engine(unread) == ()
+    (finding,) = check_engine(unread, has_tools=True)
+    assert (finding.code, finding.severity) == ("FW751", Severity.WARNING)
+    assert check_engine(unread | {"tool_call_parser": "qwen"}, has_tools=True) == ()
+
+
 def test_no_key_gets_into_a_sentence() -> None:
     found = check_engine(INFO | {"api_key": "sk-secret", "admin_api_key": None})
     assert [f.code for f in found] == ["FW724"]
@@ -131,6 +139,8 @@ def test_what_a_real_engine_said_of_itself_is_understood() -> None:
     info = json.loads((Path(__file__).parent / "server_info.json").read_text("utf-8"))
     found = check_engine(info, guarded=True, chunk_tokens=64)
     assert [f.code for f in found] == ["FW705", "FW706"]
+    told = check_engine(info, guarded=True, chunk_tokens=64, has_tools=True)
+    assert [f.code for f in told] == ["FW705", "FW706", "FW751"]
     assert [f.code for f in check_engine(info, chunk_tokens=24)] == ["FW715", "FW705", "FW706"]
 
 
@@ -145,3 +155,7 @@ def test_the_real_engine_describes_itself_as_it_was_started(engine: RealEngine) 
     broken = check_engine(info, guarded=False, chunk_tokens=info["page_size"] + 1)
     assert {f.code for f in broken} - where == {"FW712", "FW715"}
     assert json.loads(info["kv_events_config"])["replay_endpoint"]
+    # It was to find a parser of tool calls, and started without one: its template shows none.
+    assert info["tool_call_parser"] is None
+    told = check_engine(info, guarded=True, chunk_tokens=64, has_tools=True)
+    assert {f.code for f in told} - where == {"FW751"}

@@ -60,12 +60,37 @@ spec:
 """
 
 
+SIDECAR = """\
+apiVersion: v1
+kind: Pod
+spec:
+  initContainers:
+    - name: fetch
+      image: lmsysorg/sglang
+      command: [python3, -m, sglang.launch_server, --model-path, /other]
+    - name: tier
+      restartPolicy: Always
+      image: lmcache/standalone
+      command: [lmcache, server, --chunk-size, "256"]
+  containers:
+    - name: sglang
+      image: lmsysorg/sglang
+      command: [python3, -m, sglang.launch_server, --model-path, /m]
+"""
+
+
 def source(text: str, name: str = "-") -> SourceFile:
     return SourceFile(Path(name), text.encode())
 
 
 def values(process: Process) -> dict[str, tuple[str, ...]]:
     return {setting.name: setting.values for setting in process.settings}
+
+
+def test_what_starts_before_a_pods_containers_and_stays_is_one_of_them() -> None:
+    engine, tier = read_config(source(SIDECAR, "pod.yaml"))
+    assert values(engine)["model_path"] == ("/m",)
+    assert (tier.program, values(tier)["chunk_size"]) == (Program.TIER, ("256",))
 
 
 def test_a_command_is_read_with_its_environment_and_places() -> None:

@@ -18,7 +18,7 @@ from app.stack.ports import free_ports
 from tests.deploy.grafana.exported import ROOT
 
 _FOLDER = ROOT / "deploy/prometheus"
-_START_S = 30.0
+_START_S = 90.0
 
 
 def needed(program: str) -> str:
@@ -89,7 +89,7 @@ def running_prometheus(
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         with httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60
         ) as client:
             prometheus = Prometheus(client)
             deadline = time.monotonic() + _START_S

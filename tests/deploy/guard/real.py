@@ -158,7 +158,7 @@ class Tier:
 
         What is still being stored stays, so that is waited for.
         """
-        assert eventually(self._is_memory_empty, 20)
+        assert eventually(self._is_memory_empty, 60)
 
     def _is_memory_empty(self) -> bool:
         body = {"tier": "l1"}
@@ -346,7 +346,7 @@ def eventually(condition: Any, limit_s: float) -> bool:
 
 def settled(engine: Engine) -> None:
     """Wait until the engine uses its tier; fails when it doesn't again."""
-    assert eventually(lambda: engine.metric("foreword_tier_open") == 0, 30), tail_of(engine)
+    assert eventually(lambda: engine.metric("foreword_tier_open") == 0, 60), tail_of(engine)
 
 
 def tail_of(engine: Engine) -> str:

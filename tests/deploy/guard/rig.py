@@ -41,7 +41,7 @@ class Rig:
         cold = self.engine.ask(ids, salt=salt)
         chunks = STORED_TOKENS // CHUNK_TOKENS
         for name, before in zip(("ssd", "redis"), stored, strict=True):
-            assert eventually(lambda name=name, before=before: self._grew(name, before, chunks), 20)
+            assert eventually(lambda name=name, before=before: self._grew(name, before, chunks), 60)
         return ids, cold
 
     def _grew(self, name: str, before: dict[str, int], chunks: int) -> bool:
@@ -70,7 +70,7 @@ def running_rig(python: str, model: str, redis_port: int, home: Path) -> Iterato
     engine = Engine(python, model, home, tier, environment=waits)
     try:
         engine.start()
-        was_open = eventually(lambda: engine.metric("foreword_tier_open") == 1, 5)
+        was_open = eventually(lambda: engine.metric("foreword_tier_open") == 1, 60)
         without = engine.ask(random_ids(PROMPT_TOKENS))
         tier.start()
         with redis.Redis(port=redis_port) as client:

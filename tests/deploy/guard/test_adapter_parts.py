@@ -135,7 +135,7 @@ def test_closing_waits_for_the_chunk_that_is_being_written() -> None:
 
     def slow() -> bool:
         begun.set()
-        return go_on.wait(5)
+        return go_on.wait(60)
 
     writer = threading.Thread(target=gate.write, args=(0, slow))
     writer.start()

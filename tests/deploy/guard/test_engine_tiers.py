@@ -21,7 +21,7 @@ pytestmark = pytest.mark.engine
 # The same sums in another order: what recomputing only a suffix may change.
 TOLERANCE = 1e-4
 # A look-up's and a load's deadline, and what a machine with other work takes beyond.
-LOOKUP_MS, LOAD_MS, SLACK_MS = 300, 600, 600
+LOOKUP_MS, LOAD_MS, SLACK_MS = 300, 600, 2000
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def _healthy(rig: Rig) -> None:
     """Whatever the test before did, this one starts with tiers that are used."""
     rig.link.mend()
     settled(rig.engine)
-    assert eventually(lambda: states(rig) == ("ok", "ok"), 30), states(rig)
+    assert eventually(lambda: states(rig) == ("ok", "ok"), 60), states(rig)
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_redis_that_is_slow_silent_or_gone_costs_one_request_its_deadline_at_m
     for answer in (first, second):
         assert answer.differs_from(cold) < TOLERANCE
     rig.link.mend()
-    assert eventually(lambda: rig.tier.adapter("redis")["state"] == "ok", 20)
+    assert eventually(lambda: rig.tier.adapter("redis")["state"] == "ok", 60)
 
 
 def test_a_redis_that_answers_and_then_sends_slowly_is_given_up(rig: Rig, salt: str) -> None:
@@ -191,7 +191,7 @@ def test_a_full_redis_stores_nothing_and_serves_what_it_has(rig: Rig, salt: str)
     rig.redis.config_set("maxmemory", "1mb")
     try:
         rig.engine.ask(random_ids(PROMPT_TOKENS), salt=salt)
-        assert eventually(lambda: rig.tier.adapter("redis")["state"] == "failing", 10)
+        assert eventually(lambda: rig.tier.adapter("redis")["state"] == "failing", 60)
         reason = rig.tier.adapter("redis")["reason"]
         rig.forget()
         rig.tier.switch("ssd", enabled=False)
@@ -204,7 +204,7 @@ def test_a_full_redis_stores_nothing_and_serves_what_it_has(rig: Rig, salt: str)
     assert load["redis"] == answer.storage == STORED_TOKENS
     assert answer.differs_from(cold) < TOLERANCE
     again = random_ids(PROMPT_TOKENS)
-    assert eventually(lambda: stores_again(rig, "redis", again, salt), 20)
+    assert eventually(lambda: stores_again(rig, "redis", again, salt), 60)
 
 
 def test_a_disk_that_is_gone_leaves_the_others_working(rig: Rig, salt: str) -> None:
@@ -214,8 +214,8 @@ def test_a_disk_that_is_gone_leaves_the_others_working(rig: Rig, salt: str) -> N
     try:
         ids = random_ids(PROMPT_TOKENS)
         cold = rig.engine.ask(ids, salt=salt)
-        assert eventually(lambda: rig.tier.adapter("ssd")["state"] == "failing", 10)
-        assert eventually(lambda: rig.tier.adapter("redis")["stores"]["chunks"] > 0, 10)
+        assert eventually(lambda: rig.tier.adapter("ssd")["state"] == "failing", 60)
+        assert eventually(lambda: rig.tier.adapter("redis")["stores"]["chunks"] > 0, 60)
         time.sleep(0.5)
         rig.forget()
         answer, load, request_id = rig.ask(ids, salt)
@@ -227,7 +227,7 @@ def test_a_disk_that_is_gone_leaves_the_others_working(rig: Rig, salt: str) -> N
     assert answer.differs_from(cold) < TOLERANCE
     assert rig.tier.waited_ms(request_id) < LOOKUP_MS + LOAD_MS + SLACK_MS
     again = random_ids(PROMPT_TOKENS)
-    assert eventually(lambda: stores_again(rig, "ssd", again, salt), 20)
+    assert eventually(lambda: stores_again(rig, "ssd", again, salt), 60)
 
 
 def stores_again(rig: Rig, name: str, ids: list[int], salt: str) -> bool:
@@ -281,7 +281,7 @@ def test_a_lossy_serde_stores_less_and_answers_nearly_the_same(rig: Rig, salt: s
         refused, _, _ = rig.ask(ids, salt)
         rig.engine.flush()
         same = rig.engine.ask(ids, salt=lossy_salt)
-        assert eventually(lambda: len(sizes_of(rig, lossy_salt)) == len(whole), 20)
+        assert eventually(lambda: len(sizes_of(rig, lossy_salt)) == len(whole), 60)
         rig.forget()
         answer, load, _ = rig.ask(ids, lossy_salt)
     finally:

@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from app.fleet.kubernetes import ClusterApi, KubernetesDiscovery
-from app.settings import Settings
+from app.settings import Settings, TiersSettings
+from app.tiers import Tiers, check_tiers
 from cache.engine_config.known_flags import sglang_flags, tier_flags
 from cache.tiers import TierSettings, engine_config, guard_environment, server_arguments
 from tests.deploy.grafana.exported import gateway_names, names_in_query
@@ -56,6 +57,14 @@ def pod_specs() -> dict[str, Manifest]:
 
 def makes_pods(manifest: Manifest) -> bool:
     return manifest["kind"] in {"Deployment", "StatefulSet", "Job"}
+
+
+def engine_and_tier() -> tuple[Manifest, Manifest]:
+    """The tier server is a sidecar: it starts before the engine and ends after it."""
+    spec = pod_specs()["foreword-engine"]
+    (engine,) = spec["containers"]
+    (tier,) = (each for each in spec["initContainers"] if each.get("restartPolicy") == "Always")
+    return engine, tier
 
 
 def containers(spec: Manifest) -> list[Manifest]:
@@ -175,7 +184,7 @@ def test_discovery_asks_for_the_engines_service_and_may() -> None:
 
 
 def test_every_flag_is_one_that_the_program_knows() -> None:
-    engine, tier = pod_specs()["foreword-engine"]["containers"]
+    engine, tier = engine_and_tier()
     for container, table in ((engine, sglang_flags()), (tier, tier_flags())):
         flags = [w.partition("=")[0] for w in container["args"] if w.startswith("--")]
         assert [flag for flag in flags if table.find(flag) is None] == []
@@ -192,12 +201,30 @@ def test_the_tier_is_told_what_the_typed_settings_say() -> None:
         ssd_path="/var/lib/kv",
     )
     sizes = one("ConfigMap", "foreword-model")["data"]
-    _, tier = pod_specs()["foreword-engine"]["containers"]
+    _, tier = engine_and_tier()
     written = [
         re.sub(r"\$\((\w+)\)", lambda found: sizes[found[1]], argument)
         for argument in tier["args"][1:]
     ]
-    assert parsed(written) == parsed(told)
+    # The engine asks within the pod, the gateways from without.
+    in_pod = [
+        ("--http-host", ["127.0.0.1"]) if n == "--http-host" else (n, v) for n, v in parsed(written)
+    ]
+    assert ("--http-host", ["0.0.0.0"]) in parsed(written)
+    assert in_pod == parsed(told)
+
+
+def test_gateways_find_each_engines_tier_server_beside_it() -> None:
+    port = int(one("ConfigMap", "foreword-gateway")["data"]["FOREWORD_TIERS__PORT"])
+    _, tier = engine_and_tier()
+    assert f"--http-port={port}" in tier["args"]
+    assert {"name": "tier-http", "containerPort": port} in tier["ports"]
+    assert tier["livenessProbe"]["httpGet"] == {"path": "/healthcheck", "port": "tier-http"}
+    settings = Settings(tiers=TiersSettings(port=port))
+    check_tiers(settings)
+    client = Tiers(settings).of("engine-0", "http://10.1.2.3:30000").client
+    assert client is not None
+    assert client.url == f"http://10.1.2.3:{port}"
 
 
 def parsed(arguments: list[str]) -> list[tuple[str, object]]:
@@ -214,7 +241,7 @@ def test_engine_and_tier_meet_in_their_pod() -> None:
     written = yaml.safe_load(one("ConfigMap", "foreword-lmcache")["data"]["lmcache.yaml"])
     assert written == yaml.safe_load(engine_config(TierSettings(), host="127.0.0.1", port=5556))
     spec = pod_specs()["foreword-engine"]
-    engine, tier = spec["containers"]
+    engine, tier = engine_and_tier()
     environment = {each["name"]: each.get("value") for each in engine["env"]}
     assert guard_environment(TIERS).items() <= environment.items()
     shared = [m for c in (engine, tier) for m in c["volumeMounts"] if m["name"] == "shm"]
@@ -235,6 +262,9 @@ def test_a_pod_that_stops_has_time_for_what_is_under_way() -> None:
     # The gateways look for replicas every so often, and cut what a lost engine has.
     assert wait > 2 * Settings().replicas.discover_s
     assert engine["terminationGracePeriodSeconds"] > wait + 60
+    # A sidecar is stopped after the engine, which goes on loading until then.
+    _, tier = engine_and_tier()
+    assert tier["restartPolicy"] == "Always"
 
 
 def test_probes_ask_what_they_are_for() -> None:
@@ -272,7 +302,7 @@ def test_only_gateways_reach_engines_and_state() -> None:
         for m in filter(makes_pods, ALL)
     }
     doors = {
-        "foreword-engine": (30000, 5557, 5558),
+        "foreword-engine": (30000, 5557, 5558, 8090),
         "foreword-postgres": (5432,),
         "foreword-state-redis": (6379,),
     }
@@ -285,7 +315,7 @@ def test_only_gateways_reach_engines_and_state() -> None:
             assert allowed == expected, (target, port)
             assert not may_reach({"app": "stranger"}, labels[target], port)
     assert may_reach({"app": "stranger"}, labels["foreword-gateway"], 8400)
-    assert not may_reach(labels["foreword-gateway"], labels["foreword-engine"], 8090)
+    assert not may_reach(labels["foreword-gateway"], labels["foreword-engine"], 5556)
 
 
 def test_the_service_sends_requests_to_gateways_alone() -> None:

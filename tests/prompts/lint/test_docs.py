@@ -20,7 +20,12 @@ from prompts.lint.source_file import SourceFile
 from tests.tokenizer_folders import write_tokenizer
 
 FILES = {"jinja": "prompt.j2", "yaml": "template.yaml", "python": "app.py"}
-CONFIGS = {"conf": "redis.conf", "sh": "start.sh", "yaml": "config.yaml"}
+CONFIGS = {
+    "conf": "redis.conf",
+    "json": "server_info.json",
+    "sh": "start.sh",
+    "yaml": "config.yaml",
+}
 EXAMPLES = [
     pytest.param(each, example, id=f"{each.code}-{index}")
     for each in RULES

@@ -16,6 +16,7 @@ from app.agents.mcp.errors import (
     McpUnavailableError,
 )
 from app.errors import InvalidSettingError
+from app.settings import McpServerSettings
 from tests.app.agents.mcp.conftest import opened, raw, sdk, until
 
 pytestmark = pytest.mark.anyio
@@ -119,7 +120,7 @@ async def test_a_server_that_answers_nothing_any_more_is_taken_for_dead(tmp_path
         await session.listed()
         for _ in range(3):
             with pytest.raises(McpOutcomeUnknownError):
-                await session.call("alpha", {"a": "hang"}, within_s=0.2)
+                await session.call("alpha", {"a": "hang"}, within_s=1.0)
         assert (await session.call("beta", {}, within_s=_LONG_S)).text == "beta {}"
         assert len(_starts(tmp_path)) == 2
 
@@ -208,3 +209,23 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+async def test_a_server_s_state_can_be_seen(tmp_path: Path) -> None:
+    """Nobody needed it, it is open, it broke off; and one that can't be opened is down."""
+    async with opened(tmp_path, raw=raw(tmp_path), none=McpServerSettings(command="/no/such")) as (
+        servers
+    ):
+        assert servers.states() == {"raw": "idle", "none": "idle"}
+        await servers.session("raw").call("alpha", {}, within_s=_LONG_S)
+        with pytest.raises(McpUnavailableError):
+            await servers.session("none").call("alpha", {}, within_s=_LONG_S)
+        assert servers.states() == {"raw": "open", "none": "down"}
+        await until(lambda: servers.failures() == {"raw": 0, "none": 1})
+        [pid] = _starts(tmp_path)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: servers.states()["raw"] == "idle")
+        await until(lambda: servers.failures() == {"raw": 1, "none": 1})
+        await servers.session("raw").call("alpha", {}, within_s=_LONG_S)
+        assert servers.states()["raw"] == "open"
+    assert servers.failures() == {"raw": 1, "none": 1}

@@ -1,207 +1,22 @@
-"""One response of the background, one end: over faults, other gateways, cancellations."""
+"""What makes responses of the background: over faults, other gateways, limits."""
 
-import base64
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import openai
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from app.database import open_database
-from app.errors import NotStoredError, QueueFullError, ResponseNotFoundError
-from app.responses.background.records import Claimed, RunStatus, chosen, numbered
-from app.responses.background.store import OWNED_S, BackgroundStore
+from app.responses.background.runner import IDLE_LOOK_S
 from app.settings import BackgroundSettings, LimitsSettings, WebhookEndpoint, WebhooksSettings
-from app.stored.records import StoredResponse
-from app.stored.responses import ResponseStore
-from app.tables import webhook_deliveries
-from app.webhooks.opening import open_outbox
 from bench.engine_sim import SimulatorThread
 from tests.app.responses.background.asking import asked, ended, once
-from tests.app.webhooks.receiver import receiving
+from tests.app.webhooks.receiver import SECRET, receiving
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
-
-SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
-NOW = 1_800_000_000.0
-HOOKS = WebhooksSettings(
-    endpoints=(WebhookEndpoint(url="http://127.0.0.1:9/hook", secret=SecretStr(SECRET)),),
-    allow_private=True,
-)
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sa.Engine]:
-    made = open_database(tmp_path_factory.mktemp("runs") / "foreword.db")
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def store(database: sa.Engine) -> BackgroundStore:
-    with database.begin() as connection:
-        for name in ("background_responses", "background_events", "stored_responses"):
-            connection.execute(sa.text(f"DELETE FROM {name}"))
-        connection.execute(sa.delete(webhook_deliveries))
-    return BackgroundStore(database, told=open_outbox(HOOKS, database))
-
-
-def stored(response_id: str, status: str = "queued", *, tenant: str = "a") -> StoredResponse:
-    return StoredResponse(
-        id=response_id,
-        tenant=tenant,
-        created_at=NOW,
-        response={"id": response_id, "status": status, "output": []},
-        input=[],
-    )
-
-
-def claim(store: BackgroundStore, owner: str, now: float) -> Claimed | None:
-    waiting = chosen(store.waiting(owner, now, without=()), [], now=now, room=1, per_tenant=1)
-    return store.claim(waiting[0], owner, now) if waiting else None
-
-
-def told(database: sa.Engine) -> int:
-    count = sa.select(sa.func.count()).select_from(webhook_deliveries)
-    with database.connect() as connection:
-        return connection.scalar(count) or 0
-
-
-def finish(store: BackgroundStore, database: sa.Engine, claimed: Claimed, status: str) -> bool:
-    try:
-        with database.begin() as connection:
-            store.finish(connection, stored(claimed.id, status), attempt=claimed.attempt, now=NOW)
-    except NotStoredError:
-        return False
-    return True
-
-
-def test_another_gateway_takes_it_up_once_its_own_is_silent_and_the_first_one_ends_nothing(
-    store: BackgroundStore, database: sa.Engine
-) -> None:
-    store.queue(stored("resp_1"), b"{}", streams=True, most=9)
-    first = claim(store, "one", NOW)
-    assert first is not None
-    assert claim(store, "two", NOW + 1) is None
-    assert store.renew({"resp_1": 1}, "one", NOW + OWNED_S) == {"resp_1"}
-    assert claim(store, "two", NOW + OWNED_S + 1) is None
-    second = claim(store, "two", NOW + 3 * OWNED_S)
-    assert second is not None
-    assert (first.attempt, second.attempt, second.lost) == (1, 2, 1)
-    assert store.renew({"resp_1": 1}, "one", NOW + 3 * OWNED_S) == set()
-    store.add_events({("resp_1", 1): numbered([{"type": "late"}], 2)})
-    assert store.events("resp_1", tenant="a", after=-1).events == []
-    assert not finish(store, database, first, "completed")
-    assert finish(store, database, second, "incomplete")
-    assert not finish(store, database, second, "completed")
-    assert told(database) == 1
-    kept = ResponseStore(database).get("resp_1", tenant="a")
-    assert kept.response["status"] == "incomplete"
-
-
-def test_events_that_are_written_twice_are_there_once(store: BackgroundStore) -> None:
-    store.queue(stored("resp_1"), b"{}", streams=True, most=9)
-    assert claim(store, "one", NOW) is not None
-    events = numbered([{"type": "a"}, {"type": "b"}, {"type": "c"}], 2)
-    store.add_events({("resp_1", 1): events[:2]})
-    store.add_events({("resp_1", 1): events})
-    seen = store.events("resp_1", tenant="a", after=1)
-    assert [event["type"] for event in seen.events] == ["a", "b", "c"]
-    assert seen.next_event == 5
-
-
-def test_the_same_gateway_takes_its_own_up_at_once(store: BackgroundStore) -> None:
-    store.queue(stored("resp_1"), b"{}", streams=False, most=9)
-    assert claim(store, "one", NOW) is not None
-    again = claim(store, "one", NOW + 1)
-    assert again is not None
-    assert (again.attempt, again.lost) == (2, 1)
-    store.give_back(again, not_before=0.0)
-    given = claim(store, "two", NOW + 2)
-    assert given is not None
-    assert (given.attempt, given.lost) == (3, 1), "what is given back isn't lost"
-
-
-def test_what_was_deleted_has_no_end(store: BackgroundStore, database: sa.Engine) -> None:
-    store.queue(stored("resp_1"), b"{}", streams=True, most=9)
-    first = claim(store, "one", NOW)
-    assert first is not None
-    with pytest.raises(ResponseNotFoundError):
-        store.delete("resp_1", tenant="b")
-    store.delete("resp_1", tenant="a")
-    assert store.renew({"resp_1": 1}, "one", NOW) == set()
-    assert not finish(store, database, first, "completed")
-    assert told(database) == 0
-    with pytest.raises(ResponseNotFoundError):
-        store.events("resp_1", tenant="a", after=-1)
-
-
-def test_a_tenant_has_no_more_under_way_than_it_may(store: BackgroundStore) -> None:
-    for number in range(3):
-        store.queue(stored(f"resp_{number}"), b"{}", streams=False, most=3)
-    with pytest.raises(QueueFullError):
-        store.queue(stored("resp_3"), b"{}", streams=False, most=3)
-    store.queue(stored("resp_4", tenant="b"), b"{}", streams=False, most=3)
-    store.cancel("resp_0", tenant="a", now=NOW)
-    store.queue(stored("resp_5"), b"{}", streams=False, most=3)
-
-
-steps = st.lists(
-    st.tuples(
-        st.sampled_from(["claim", "finish", "fail", "back", "cancel", "delete", "events"]),
-        st.sampled_from(["one", "two"]),
-        st.integers(0, 90),
-    ),
-    max_size=20,
-)
-
-
-@given(steps)
-def test_whatever_happens_there_is_one_end_and_one_event(
-    database: sa.Engine, happens: list[tuple[str, str, int]]
-) -> None:
-    with database.begin() as connection:
-        for name in ("background_responses", "background_events", "stored_responses"):
-            connection.execute(sa.text(f"DELETE FROM {name}"))
-        connection.execute(sa.delete(webhook_deliveries))
-    store = BackgroundStore(database, told=open_outbox(HOOKS, database))
-    store.queue(stored("resp_1"), b"{}", streams=True, most=9)
-    held: dict[str, Claimed] = {}
-    now, ends, deleted = NOW, 0, False
-    for step, owner, pause_s in happens:
-        now += pause_s
-        mine = held.get(owner)
-        match step:
-            case "claim":
-                taken = claim(store, owner, now)
-                held |= {owner: taken} if taken else {}
-            case "finish" if mine:
-                ends += finish(store, database, mine, "completed")
-            case "fail" if mine:
-                response = {"id": "resp_1", "status": "failed", "output": []}
-                ends += store.end(mine, response, now) and not deleted
-            case "back" if mine:
-                store.give_back(mine, not_before=now)
-            case "cancel" if not deleted:
-                before = ResponseStore(database).get("resp_1", tenant="a").response["status"]
-                store.cancel("resp_1", tenant="a", now=now)
-                ends += before in ("queued", "in_progress")
-            case "delete" if not deleted:
-                store.delete("resp_1", tenant="a")
-                deleted = True
-            case "events" if mine:
-                more = numbered([{"type": "x"}], mine.next_event + pause_s)
-                store.add_events({("resp_1", mine.attempt): more})
-        assert ends <= 1
-        assert told(database) == ends
-    if not deleted:
-        status = ResponseStore(database).get("resp_1", tenant="a").response["status"]
-        assert (status in (RunStatus.QUEUED, RunStatus.IN_PROGRESS)) == (ends == 0)
 
 
 def test_webhooks_tell_how_it_ended(simulator: SimulatorThread, tmp_path: Path) -> None:
@@ -275,3 +90,39 @@ def test_a_limit_is_waited_for(simulator: SimulatorThread, tmp_path: Path) -> No
             response = once(client, each, lambda r: r.status not in ("queued", "in_progress"))
             assert response.status == "incomplete", response.error
             assert time.monotonic() < deadline
+
+
+@contextmanager
+def looks(home: Path) -> Iterator[list[str]]:
+    """The statements by which a gateway looks for responses that are to be made, as they come."""
+    seen: list[str] = []
+
+    def note(connection: sa.Connection, _: object, statement: str, *more: object) -> None:
+        if connection.engine.url.database == str(home / "foreword.db"):
+            seen.extend([statement] if "FROM background_responses" in statement else [])
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", note)
+
+
+@pytest.mark.slow
+def test_a_gateway_that_makes_none_asks_the_database_rarely(
+    simulator: SimulatorThread, tmp_path: Path
+) -> None:
+    """However long it is looked at: at a time, and once more after each pause."""
+    with (
+        looks(tmp_path) as seen,
+        running_gateway(gateway_settings(tmp_path, simulator.url)) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key="unused") as client,
+    ):
+        wait_until_ready(url)
+        assert ended(client, asked(client)).status == "incomplete"
+        assert seen, "what it does is counted"
+        # It may look once more for what ended: nobody is told when it has.
+        before, since = len(seen), time.monotonic()
+        while (spent_s := time.monotonic() - since) < IDLE_LOOK_S:
+            time.sleep(0.1)
+        assert len(seen) - before <= 2 + spent_s / IDLE_LOOK_S

@@ -1,6 +1,5 @@
 """The gateway is killed at random moments of responses of the background: each ends once."""
 
-import base64
 import random
 import sqlite3
 import time
@@ -15,14 +14,13 @@ import pytest
 from bench.engine_sim import ClockConfig, SimulatorConfig, SimulatorThread
 from tests.app.responses.background.asking import asked, ended, once, wait_until_idle
 from tests.app.test_shutdown import serving
-from tests.app.webhooks.receiver import receiving
+from tests.app.webhooks.receiver import SECRET, receiving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 KILLS, EACH = 5, 4
 # Two and a half minutes of the engine: nobody waits so long for it to be idle.
 LONG = 7500
-SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 ENDS = ("response.completed", "response.incomplete")
 
 

@@ -1,5 +1,6 @@
 """Whose turn it is among responses of the background, and how their events are numbered."""
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,7 @@ from app.responses.background.records import (
     Waiting,
     begun_events,
     chosen,
+    due_at,
     failure_code,
     last_event,
     numbered,
@@ -104,3 +106,11 @@ def test_every_end_but_a_cancellation_has_its_event() -> None:
         "invalid_prompt",
         "server_error",
     ]
+
+
+@given(st.lists(st.floats(0, 2 * NOW)))
+def test_the_next_one_is_due_when_the_earliest_may_be_begun(times: list[float]) -> None:
+    queue = [waiting(n, "a", not_before=each) for n, each in enumerate(times)]
+    due = due_at(queue, NOW)
+    assert due > NOW, "what may be begun now waits for room, not for a time"
+    assert due == min([each for each in times if each > NOW], default=math.inf)
