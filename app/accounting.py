@@ -65,6 +65,11 @@ class RequestAccounting:
                 books.index.forget_salt(salt)
                 books.accountant.forget_salt(salt)
 
+    def forget_replica(self, name: str) -> None:
+        """It is no replica any more; the index is told by the fleet."""
+        self._tier_instances.pop(name, None)
+        self._known_rules.forget(name)
+
     def expect(self, account: Account) -> None:
         """A request is about to be sent to its replica."""
         if self._settings.accounting.enabled:
@@ -73,6 +78,8 @@ class RequestAccounting:
     def _expect(self, account: Account) -> None:
         prepared, replica = account.prepared, account.replica
         if prepared is None or replica is None or (prompt := prepared.prompt) is None:
+            return
+        if replica.removed:  # between its choice and now
             return
         view, tier = replica.view(), replica.tier
         books, watch = self._shelf.of(view), tier.watch
@@ -116,7 +123,7 @@ class RequestAccounting:
 
     def first_token(self, account: Account) -> None:
         """The first content of its answer has come: its prompt is computed."""
-        if account.expectation is not None and account.accountant is not None:
+        if _teaches(account):
             self._guard.run(self._began, account, account.request_id)
 
     def _began(self, account: Account) -> None:
@@ -157,9 +164,10 @@ class RequestAccounting:
             if client is not None:
                 await split_load(client, account, within_s=self._settings.accounting.tier_wait_s)
         if self._settings.accounting.enabled and account.prepared is not None:
-            with self._guard.harmless(account.request_id):
-                await self._gather_evidence(account)
-                await self._ask_the_guard(account)
+            if _teaches(account):
+                with self._guard.harmless(account.request_id):
+                    await self._gather_evidence(account)
+                    await self._ask_the_guard(account)
             account.accounting = self._guard.run(self._judged, account, account.request_id)
         account.settled = True
 
@@ -172,6 +180,9 @@ class RequestAccounting:
         account.expectation = None  # an expectation is settled once, whatever comes of it
         replica, usage = account.replica, account.usage
         assert replica is not None
+        if replica.removed:
+            accountant.withdraw(expectation)
+            return _UNKNOWN
         counters, heard_at = replica.counters, replica.events.status.heard_at
         outcome = Outcome(
             cached_tokens=usage.cached_tokens,
@@ -197,7 +208,7 @@ class RequestAccounting:
         assert account.accountant is not None
         assert account.replica is not None
         with anyio.move_on_after(limits.event_wait_s):
-            while account.accountant.awaits_events(expectation, cached):
+            while _teaches(account) and account.accountant.awaits_events(expectation, cached):
                 await account.replica.events.wait_for_news(limits.event_wait_s)
         short = expectation.ideal_tokens - cached
         if chunk_tokens and short >= chunk_tokens and not account.usage.by_tier.storage:
@@ -224,3 +235,13 @@ class RequestAccounting:
         if known is not None and not status.adapters:
             index.tiers_cleared(tier)
         self._tier_instances[tier] = status.instance
+
+
+def _teaches(account: Account) -> bool:
+    """Whether something is expected of it, and its replica is still one.
+
+    The index has forgotten one that was removed: nothing that ends there late may bring it back.
+    """
+    if account.expectation is None or account.accountant is None:
+        return False
+    return account.replica is not None and not account.replica.removed

@@ -13,6 +13,10 @@ class KnownRules:
     def __init__(self) -> None:
         self._known: dict[str, tuple[_Facts, EngineRules]] = {}
 
+    def forget(self, name: str) -> None:
+        """It is no replica any more."""
+        self._known.pop(name, None)
+
     def of(
         self,
         replica: Replica,

@@ -15,12 +15,24 @@ import structlog
 
 from app.salts import Salts
 from app.tables import conversations, kv_deletions, tenant_epochs
-from app.tier_salts import SaltKeys
-from retrieval import CollectionNotFoundError, Collections, RetrievalError
+from app.tier_salts import REMEMBERED, SaltKeys, may_forget
+from retrieval import Collections
+from retrieval.tables import collections
 
 _RETRY_S = 30.0
 # A deletion that hasn't come to its end by then never will: its gateway is no more.
 _UNFINISHED = timedelta(minutes=1)
+
+# Each with its collection, where that is still there.
+_noted = sa.select(kv_deletions.c.salt, kv_deletions.c.requested_at).select_from(
+    kv_deletions.outerjoin(
+        collections,
+        sa.and_(
+            collections.c.id == kv_deletions.c.collection_id,
+            collections.c.tenant == kv_deletions.c.tenant,
+        ),
+    )
+)
 
 
 class KvDeletions:
@@ -111,7 +123,7 @@ class KvDeletions:
                     begun = True
                 await anyio.to_thread.run_sync(self._learn_epochs)
                 await self.destroy_pending()
-            except (sa.exc.SQLAlchemyError, RetrievalError) as error:
+            except sa.exc.SQLAlchemyError as error:
                 self._log.warning("kv_deletions_unreadable", problem=type(error).__name__)
             with anyio.move_on_after(_RETRY_S):
                 await self._due.wait()
@@ -125,17 +137,19 @@ class KvDeletions:
                 return
             trial, are_own = self._keys.round(), self._keys.are_own
             due = [salt for salt, _ in noted if not trial.is_done(salt)]
-            self.pending = len(due)
+            self.pending, waiting = len(due), set(due)
             for salt in due:
-                if await trial.destroy(salt):
+                if trial.can_tell(salt) and await trial.destroy(salt):
+                    waiting.discard(salt)
                     self.pending -= 1
                     if not are_own:
                         await anyio.to_thread.run_sync(self._done, salt)
-                elif trial.is_over:
-                    break
             for salt, at in noted if are_own else ():
-                if trial.may_forget(salt, at):
+                if may_forget(at):
                     await anyio.to_thread.run_sync(self._done, salt)
+                    if salt in waiting:
+                        self.pending -= 1
+                        self._log.warning("kv_deletion_given_up", days=REMEMBERED.days)
             self.problem = trial.problem
             if trial.problem is not None:
                 self._log.warning("kv_deletion_waits", pending=self.pending, problem=trial.problem)
@@ -177,26 +191,18 @@ class KvDeletions:
             _insert(connection, salts, tenant, collection_id)
 
     def _read(self) -> list[tuple[str, datetime]]:
+        """The newest first: it isn't to wait until a server that came anew was told of all."""
+        due = _noted.where(collections.c.id.is_(None)).order_by(kv_deletions.c.requested_at.desc())
         with self._database.connect() as connection:
-            rows = connection.execute(sa.select(kv_deletions)).all()
-        return [(row.salt, row.requested_at) for row in rows if not self._still_there(row)]
+            return [(row.salt, row.requested_at) for row in connection.execute(due)]
 
     def _drop_unfinished(self) -> None:
         """Forget deletions that ended before their collection was gone: nobody was told of them."""
         old = kv_deletions.c.requested_at < datetime.now(UTC) - _UNFINISHED
         with self._database.begin() as connection:
-            for row in connection.execute(sa.select(kv_deletions).where(old)).all():
-                if self._still_there(row):
-                    connection.execute(_of(row.salt))
-
-    def _still_there(self, row: sa.Row[tuple[str, str, str | None, datetime]]) -> bool:
-        if row.collection_id is None:
-            return False
-        try:
-            self._collections.get(row.collection_id, tenant=row.tenant)
-        except CollectionNotFoundError:
-            return False
-        return True
+            still_there = _noted.where(old, collections.c.id.is_not(None))
+            for row in connection.execute(still_there).all():
+                connection.execute(_of(row.salt))
 
     def _done(self, salt: str) -> None:
         with self._database.begin() as connection:

@@ -12,6 +12,7 @@ from app.isolation import IsolationVerdict
 from app.replica import Replica
 from app.replica_view import ReplicaView
 from app.services import Services
+from app.tiers import beside_it
 from prompts.lint.findings import Severity
 
 _TIERS_ANSWER = "see that the tier server answers at FOREWORD_TIERS__URL"
@@ -131,13 +132,18 @@ def _replica(services: Services, replica: Replica) -> Iterator[str]:
     if view.info.tiers and guard.tier_open is None and replica.counters.guard_known:
         yield "the engine runs LMCache without the guard plugin: a dead tier stops it"
     if replica.tier.name:
-        yield from _own_tiers(replica, view)
+        yield from _own_tiers(services, replica, view)
     if services.settings.accounting.enabled:
         yield from _kv_events(replica, view)
 
 
-def _own_tiers(replica: Replica, view: ReplicaView) -> Iterator[str]:
+def _own_tiers(services: Services, replica: Replica, view: ReplicaView) -> Iterator[str]:
     yield from replica.tier.reasons
+    if others := beside_it(replica, services.fleet.replicas):
+        yield (
+            f"FOREWORD_TIERS__PORT finds one tier server for it and {', '.join(others)}: name "
+            "theirs with FOREWORD_TIERS__URLS, or one that all share with FOREWORD_TIERS__URL"
+        )
     if replica.tier.client is None and view.info.tiers:
         yield (
             "it has tiers, but FOREWORD_TIERS__URLS names no tier server for it: where its loads "

@@ -51,6 +51,7 @@ class Replica:
         mismatch: what keeps it from standing beside the others; the fleet finds it out.
         is_warm: whether it has computed what it should before its first request.
         meetings: how often it was met; each but the first was after it had been away.
+        removed: whether the fleet has forgotten it; what ends there since teaches nothing.
 
     Args:
         try_again_s: how long after a trial of its isolation that proved nothing, or a leak, the
@@ -89,6 +90,7 @@ class Replica:
         self.meetings = 0
         self.cordoned = False
         self.draining = False
+        self.removed = False
         self._folder = tokenizer_folder
         self._try_again_s = try_again_s
         self._give_up_s = give_up_s

@@ -168,7 +168,11 @@ def _services(
     shelf = BookShelf(settings.accounting, key=secret, teller=outbox)
     accounting = RequestAccounting(settings, shelf)
     fleet = open_fleet(
-        settings, shelf, tiers=tiers, on_restart=outbox.restarted if outbox else None
+        settings,
+        shelf,
+        tiers=tiers,
+        on_restart=outbox.restarted if outbox else None,
+        on_remove=accounting.forget_replica,
     )
     stack.callback(fleet.close)
     if tiers.shared is not None:

@@ -14,9 +14,10 @@ from app.fleet.fleet import Fleet
 from app.tiers import Tiers, TierSide
 
 REMEMBERED = timedelta(days=90)
-"""How long a tier server of a replica's own may be away and still be told when it is back."""
+"""How long a tier server of a replica's own may be away and still be told when it is back.
 
-_Start = tuple[str, str]
+By then a deletion is forgotten, whoever was told: what nobody has for so long isn't waited for.
+"""
 
 
 class SaltKeys:
@@ -25,44 +26,87 @@ class SaltKeys:
     Args:
         sides: the tier servers as of now; those that nobody can ask, too.
         are_own: whether each replica has its own.
+        has_none: whether it is known of all replicas that they have no tiers.
     """
 
-    def __init__(self, sides: Callable[[], Sequence[TierSide]], *, are_own: bool) -> None:
+    def __init__(
+        self,
+        sides: Callable[[], Sequence[TierSide]],
+        *,
+        are_own: bool,
+        has_none: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.are_own = are_own
         self._sides = sides
-        # By address and start: another start may be another server, with keys of its own.
-        self._told: dict[_Start, set[str]] = {}
+        self._has_none = has_none
+        self._told = _Told()
 
     def round(self) -> "Round":
         """One try on all of them; a server that fails is left alone for the rest of it."""
         sides = self._sides()
-        starts = {start for side in sides if (start := _start(side)) is not None}
-        self._told = {start: told for start, told in self._told.items() if start in starts}
-        return Round(sides, self._told if self.are_own else None)
+        self._told.only(sides)
+        told = self._told if self.are_own else None
+        return Round(sides, told, has_none=self._has_none())
+
+
+class _Told:
+    """What was told to the last start that was seen at each address.
+
+    Another start may be another server, with keys of its own. One that doesn't answer for a moment
+    is taken for the one that it was: else each missed look would have all told again.
+    """
+
+    def __init__(self) -> None:
+        self._by_url: dict[str, tuple[str, set[str]]] = {}
+
+    def only(self, sides: Sequence[TierSide]) -> None:
+        """Forget the addresses that are none of theirs, and the starts that are over."""
+        urls = {side.client.url for side in sides if side.client is not None}
+        self._by_url = {url: told for url, told in self._by_url.items() if url in urls}
+        for side in sides:
+            self._of(side)
+
+    def knows(self, side: TierSide, salt: str) -> bool:
+        """Whether it was told."""
+        return salt in self._of(side)
+
+    def note(self, side: TierSide, salt: str) -> None:
+        """It was told."""
+        self._of(side).add(salt)
+
+    def _of(self, side: TierSide) -> set[str]:
+        if side.client is None:
+            return set()
+        url, start = side.client.url, _start(side)
+        known = self._by_url.get(url)
+        if start is not None and (known is None or known[0] != start):
+            known = self._by_url[url] = start, set()
+        return known[1] if known is not None else set()
 
 
 class Round:
     """One try. `problem` says what the first server that failed did, or that nobody knows it."""
 
-    def __init__(self, sides: Sequence[TierSide], told: dict[_Start, set[str]] | None) -> None:
+    def __init__(
+        self, sides: Sequence[TierSide], told: _Told | None, *, has_none: bool = False
+    ) -> None:
         self.problem: str | None = None
         self._sides = sides
         self._told = told
+        self._has_none = has_none
         self._failed: set[TierSide] = set()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether there is no server left to ask."""
-        return len(self._failed) == len(self._sides)
-
     def is_done(self, salt: str) -> bool:
-        """Whether each server was told before."""
+        """Whether no server is to be told: each was, or there is none."""
+        if self._has_none:
+            return True
         return bool(self._sides) and all(self._was_told(side, salt) for side in self._sides)
 
-    def may_forget(self, salt: str, requested_at: datetime) -> bool:
-        """Whether no server can come any more that is still to be told."""
-        at = requested_at if requested_at.tzinfo else requested_at.replace(tzinfo=UTC)
-        return self.is_done(salt) and datetime.now(UTC) - at > REMEMBERED
+    def can_tell(self, salt: str) -> bool:
+        """Whether some server is to be told that hasn't failed."""
+        return any(
+            side not in self._failed and not self._was_told(side, salt) for side in self._sides
+        )
 
     async def destroy(self, salt: str) -> bool:
         """Returns whether no server that is known has the salt's key any more."""
@@ -85,13 +129,16 @@ class Round:
             self.problem = self.problem or str(error)
         else:
             if self._told is not None and start is not None and start == _start(side):
-                self._told.setdefault(start, set()).add(salt)
+                self._told.note(side, salt)
 
     def _was_told(self, side: TierSide, salt: str) -> bool:
-        start = _start(side)
-        if self._told is None or start is None:
-            return False
-        return salt in self._told.get(start, ())
+        return self._told is not None and self._told.knows(side, salt)
+
+
+def may_forget(requested_at: datetime) -> bool:
+    """Whether a deletion is so old that no server can come any more that is still to be told."""
+    at = requested_at if requested_at.tzinfo else requested_at.replace(tzinfo=UTC)
+    return datetime.now(UTC) - at > REMEMBERED
 
 
 def salt_keys(fleet: Fleet, tiers: Tiers) -> SaltKeys:
@@ -100,7 +147,9 @@ def salt_keys(fleet: Fleet, tiers: Tiers) -> SaltKeys:
     if shared is not None:
         known = (shared,) if shared.client is not None else ()
         return SaltKeys(lambda: known, are_own=False)
-    return SaltKeys(lambda: tuple(_with_tiers(fleet)), are_own=True)
+    return SaltKeys(
+        lambda: tuple(_with_tiers(fleet)), are_own=True, has_none=lambda: _has_none(fleet)
+    )
 
 
 def _with_tiers(fleet: Fleet) -> Iterable[TierSide]:
@@ -110,8 +159,12 @@ def _with_tiers(fleet: Fleet) -> Iterable[TierSide]:
             yield replica.tier
 
 
-def _start(side: TierSide) -> _Start | None:
+def _has_none(fleet: Fleet) -> bool:
+    """Where no replica is known, some may still be found."""
+    return bool(fleet.replicas) and not any(_with_tiers(fleet))
+
+
+def _start(side: TierSide) -> str | None:
     """None while it doesn't answer: what it is told then isn't known of its next start."""
-    if side.client is None or side.watch is None or side.watch.status is None:
-        return None
-    return side.client.url, side.watch.status.instance
+    status = side.watch.status if side.watch is not None else None
+    return status.instance if status is not None else None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from app.background import Watch
-from app.errors import InvalidSettingError
+from app.errors import InvalidRequestError, InvalidSettingError
+from app.fleet.addresses import replica_url
 from app.settings import Settings, TiersSettings
 from app.tier_client import TierClient
 from app.tier_policy import RAM, MeasuredSpeed, TierPolicy
@@ -82,7 +83,8 @@ class Tiers:
 
     def __init__(self, settings: Settings) -> None:
         told = self._told = settings.tiers
-        self._by_replica = dict(zip(map(_same, settings.replicas.urls), told.urls, strict=False))
+        urls = map(_same, settings.replicas.urls)
+        self._by_replica = dict(zip(urls, told.urls, strict=False))
         self.shared = None if told.are_own else TierSide("", self._client(told.url), told)
 
     def of(self, name: str, url: str) -> TierSide:
@@ -108,11 +110,21 @@ def beside(url: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def beside_it(replica: "Replica", replicas: Iterable["Replica"]) -> list[str]:
+    """The names of others on its host: a port finds one server there for all of them."""
+    client = replica.tier.client
+    if client is None or not replica.tier.name:
+        return []
+    others = (r for r in replicas if r is not replica)
+    return [r.name for r in others if r.tier.client and r.tier.client.url == client.url]
+
+
 def check_tiers(settings: Settings) -> None:
     """Find what is wrong with the settings before anything is started.
 
     Raises:
-        InvalidSettingError: two ways are named, a URL is none, or there isn't one for each replica.
+        InvalidSettingError: two ways are named, a URL is none, or there isn't one for each replica
+            of a list.
     """
     told, replicas = settings.tiers, settings.replicas
     ways = [
@@ -128,11 +140,17 @@ def check_tiers(settings: Settings) -> None:
         raise InvalidSettingError(
             f"tiers.{ways[1]}", f"can't be set beside tiers.{ways[0]}: name one way to tier servers"
         )
+    if told.urls and replicas.discovery != "static":
+        raise InvalidSettingError(
+            "tiers.urls",
+            f"can't be set with replicas.discovery = {replicas.discovery}, which tells no order of "
+            "the replicas: set tiers.port",
+        )
     if told.urls and len(told.urls) != len(replicas.urls):
         raise InvalidSettingError(
             "tiers.urls",
             f"names {len(told.urls)} tier servers and replicas.urls {len(replicas.urls)} engines: "
-            "one is needed for each, in the same order; with discovery set tiers.port",
+            "one is needed for each, in the same order",
         )
     if len({_same(url) for url in told.urls}) < len(told.urls):
         raise InvalidSettingError(
@@ -147,4 +165,8 @@ def check_tiers(settings: Settings) -> None:
 
 
 def _same(url: str) -> str:
-    return url.rstrip("/")
+    """The form in which a URL is compared; one that is none is refused elsewhere."""
+    try:
+        return replica_url(url)
+    except InvalidRequestError:
+        return url.rstrip("/")

@@ -18,6 +18,7 @@ BenchError
 ├── SimulatorError
 │   ├── SimulatorConfigError    (subject, problem), also a FaultyError; subject: a setting
 │   ├── SimulatorStartError     the same; an address
+│   ├── SimulatorStopError      the same; an address
 │   ├── ModelFolderError        (path, missing)
 │   └── EvictionError           (asked_tokens, evictable_tokens)
 ├── StackStartError             (what, log, said)
@@ -143,6 +144,12 @@ class SimulatorStartError(SimulatorError, FaultyError):
     """The simulator could not take its address."""
 
     sentence = "the simulator could not listen on {subject}: {problem}"
+
+
+class SimulatorStopError(SimulatorError, FaultyError):
+    """The simulator goes on, although it was stopped."""
+
+    sentence = "the simulator on {subject} goes on: {problem}"
 
 
 class EvictionError(SimulatorError):

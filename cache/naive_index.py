@@ -92,6 +92,8 @@ class NaiveIndex:
         held.flights = [(at, f) for at, f in held.flights if keys.prefix(len(f)) != f]
 
     def gave_up(self, keys: PageKeys, *, salt: str, replica: str) -> None:
+        if replica not in self._replicas:
+            return
         flights = self._hold(salt, replica).flights
         same = [flight for flight in flights if flight[1] == keys]
         if same:

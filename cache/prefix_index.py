@@ -145,6 +145,8 @@ class PrefixIndex:
 
     def gave_up(self, keys: PageKeys, *, salt: str, replica: str) -> None:
         """A request ended, and whether it computed its prompt isn't known."""
+        if replica not in self._holders.replicas:  # forgotten meanwhile
+            return
         holder = self._holders.on_replica(salt, replica)
         call_off(holder, keys)
         self._holders.sweep(holder)

@@ -18,6 +18,9 @@ from app.agents.store import RunLostError
 from app.agents.telling import said_by
 from app.agents.toolbox import SubAgent
 from app.agents.tools import OutcomeUnknownError, Tool, ToolContext, ToolResult
+from app.errors import GatewayError
+from prompts import PromptError
+from retrieval import RetrievalError
 
 if TYPE_CHECKING:
     from app.agents.run import AgentRun
@@ -39,12 +42,14 @@ class CallMaker:
         self._run = run
         self._step = step
         self.waits = False
+        self._stopped = False
         self._scope: anyio.CancelScope | None = None
         self._tell: Tells | None = None
         self._lost: RunLostError | None = None
 
     def stop(self) -> None:
-        """Those under way are given up."""
+        """Those under way are given up, and none is begun."""
+        self._stopped = True
         if self._scope is not None:
             self._scope.cancel()
 
@@ -62,6 +67,8 @@ class CallMaker:
         Raises:
             RunLostError: the run is another's now.
         """
+        if self._stopped:
+            return
         self._tell = tell
         async with anyio.create_task_group() as tasks:
             self._scope = tasks.cancel_scope
@@ -147,8 +154,15 @@ class CallMaker:
             try:
                 async with aclosing(child.events()) as events:
                     async for event in events:
-                        if self._tell is not None:
-                            await self._tell(said_by(child, call, event))
+                        await self._pass_on(child, call, event)
+            except RunLostError:
+                raise
+            except (GatewayError, PromptError, RetrievalError) as error:
+                # Its caller may do without it, as without any other tool.
+                for event in await child.failed(error):
+                    await self._pass_on(child, call, event)
+                text = f"the agent couldn't begin: {error}"
+                return call.done(_storable(text), is_error=True)
             finally:
                 run.agents.live.pop(child.record.id, None)
         if child.status is RunStatus.INTERRUPTED:
@@ -159,6 +173,10 @@ class CallMaker:
         if is_error:
             text = f"{text}\n\n[the agent didn't end its work: {child.status}]".strip()
         return replace(call, spent=spent).done(_storable(text), is_error=is_error)
+
+    async def _pass_on(self, child: "AgentRun", call: Call, event: JSONObject) -> None:
+        if self._tell is not None:
+            await self._tell(said_by(child, call, event))
 
 
 def _outcome(call: Call) -> CallOutcome:

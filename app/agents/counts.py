@@ -1,9 +1,13 @@
 """What runs of agents count for Prometheus."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from app.series import OTHER, Counts, Distinct, Histogram
+
+if TYPE_CHECKING:
+    from app.agents.records import RunRecord
 
 CountsMaker = Callable[[str, str, tuple[str, ...]], Counts]
 HistogramMaker = Callable[[str, str, tuple[str, ...]], Histogram]
@@ -58,6 +62,11 @@ class AgentCounts:
         label = self._agents.label(agent)
         self._runs.values[label, outcome] += 1
         self._run_s.of((label,)).observe(seconds)
+
+    def stopped(self, runs: Iterable["RunRecord"]) -> None:
+        """Runs that didn't end themselves: their parents have, or nobody goes on with them."""
+        for run in runs:
+            self.ended(run.agent, run.status.value, run.seconds)
 
     def not_made(self, tool: str | None, outcome: CallOutcome) -> None:
         """A call wasn't made; `tool` is None where the model made the name up."""

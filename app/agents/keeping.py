@@ -1,6 +1,7 @@
 """The end of a run that a client asked for: the response, and the turn of its conversation."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import anyio
 import sqlalchemy as sa
 
 from app.agents.loop import RunStatus
+from app.agents.records import RunRecord
 from app.agents.rows import forget_ended
 from app.stored.records import StoredResponse
 from app.tables import conversations
@@ -22,8 +24,10 @@ _KEPT = (RunStatus.COMPLETED, RunStatus.INCOMPLETE)
 class Keeper:
     """Makes the end of a run durable."""
 
-    async def end(self, run: "AgentRun", status: RunStatus, reason: str | None) -> None:
-        """Write it down, before anybody is told.
+    async def end(
+        self, run: "AgentRun", status: RunStatus, reason: str | None
+    ) -> Sequence[RunRecord]:
+        """Write it down, before anybody is told; the runs of sub-agents that end with it.
 
         Raises:
             RunLostError: the run is another's now.
@@ -36,7 +40,7 @@ class Keeper:
             seconds=run.seconds,
             response=run.writer.snapshot,
         )
-        await anyio.to_thread.run_sync(end)
+        return await anyio.to_thread.run_sync(end)
 
 
 class RootKeeper(Keeper):
@@ -48,7 +52,9 @@ class RootKeeper(Keeper):
     def __init__(self, asked: "Asked") -> None:
         self._asked = asked
 
-    async def end(self, run: "AgentRun", status: RunStatus, reason: str | None) -> None:
+    async def end(
+        self, run: "AgentRun", status: RunStatus, reason: str | None
+    ) -> Sequence[RunRecord]:
         """See `Keeper`."""
         keeps = status in _KEPT
         end = partial(
@@ -60,7 +66,7 @@ class RootKeeper(Keeper):
             response=run.writer.snapshot,
             also=partial(self._keep if keeps else self._leave, run),
         )
-        await anyio.to_thread.run_sync(end)
+        return await anyio.to_thread.run_sync(end)
 
     def _keep(self, run: "AgentRun", connection: sa.Connection) -> None:
         body, history = self._asked.body, run.history

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from app.agents.loop import Call, CallState, RunStatus
-from app.agents.rows import OPEN, call_values, delete_runs, end_children, is_interrupted
+from app.agents.records import RunRecord
+from app.agents.rows import OPEN, call_values, delete_runs, is_interrupted, stop_run
 from app.leases import NOBODYS
 from app.tables import agent_calls, agent_runs, conversations, stored_responses
 
@@ -37,16 +38,11 @@ def given_up(connection: sa.Connection, free: sa.ColumnElement[bool]) -> list[st
 
 def abandon(
     connection: sa.Connection, run_id: str, free: sa.ColumnElement[bool], *, ended_at: float
-) -> None:
-    """Cancel a run if it is free; its conversation is as it was before it."""
-    done = connection.execute(
-        sa.update(agent_runs)
-        .where(_R.id == run_id, _R.status.in_(OPEN), free)
-        .values(status=RunStatus.CANCELLED, ended_at=ended_at, owner=None)
-    )
-    if not done.rowcount:
-        return
-    end_children(connection, run_id, ended_at=ended_at)
+) -> list[RunRecord]:
+    """Cancel a run if it is free; those that end. Its conversation is as it was before it."""
+    stopped = stop_run(connection, run_id, free, ended_at=ended_at)
+    if not stopped:
+        return []
     connection.execute(
         sa.update(conversations)
         .where(conversations.c.turn == run_id)
@@ -55,6 +51,7 @@ def abandon(
     kept = sa.select(stored_responses.c.id).where(stored_responses.c.id == run_id)
     if connection.execute(kept).first() is None:
         delete_runs(connection, _R.id == run_id)
+    return stopped
 
 
 def sweep(connection: sa.Connection, *, before: float) -> None:

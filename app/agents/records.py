@@ -29,6 +29,7 @@ class RunRecord:
         driven: whether somebody else goes on with it after a crash.
         seconds: that it has worked.
         response: once it has ended.
+        compacted: what it took to sum up its conversation before its first step.
     """
 
     id: str
@@ -46,6 +47,7 @@ class RunRecord:
     cancelled: bool = False
     seconds: float = 0.0
     response: JSONObject | None = None
+    compacted: Mapping[str, int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

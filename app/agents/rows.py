@@ -14,11 +14,15 @@ from app.tables import agent_calls, agent_runs, agent_steps, conversations
 _R, _S, _C = agent_runs.c, agent_steps.c, agent_calls.c
 # Longer than any run: its conversation is given free by its end, or by nothing.
 _FOR_EVER = 1e12
+# Beside the request's own fields, whose column it shares.
+_COMPACTED = "foreword.compacted"
 OPEN = (RunStatus.IN_PROGRESS, RunStatus.INTERRUPTED)
 
 
 def run_of(row: sa.Row[Any]) -> RunRecord:
     """A run from its row."""
+    request = dict(row.request)
+    compacted = request.pop(_COMPACTED, None)
     parent = None
     if row.parent_id is not None:
         parent = Parent(run_id=row.parent_id, step=row.parent_step, place=row.parent_place)
@@ -27,7 +31,7 @@ def run_of(row: sa.Row[Any]) -> RunRecord:
         tenant=row.tenant,
         agent=row.agent,
         created_at=row.created_at,
-        request=row.request,
+        request=request,
         input=row.input,
         status=RunStatus(row.status),
         reason=row.reason,
@@ -38,6 +42,7 @@ def run_of(row: sa.Row[Any]) -> RunRecord:
         cancelled=row.cancelled,
         seconds=row.seconds,
         response=row.response,
+        compacted=compacted,
     )
 
 
@@ -53,13 +58,14 @@ def insert_run(connection: sa.Connection, run: RunRecord, owned: Mapping[str, An
 
 def _run_values(run: RunRecord) -> dict[str, Any]:
     parent = run.parent
+    compacted = {} if run.compacted is None else {_COMPACTED: dict(run.compacted)}
     return {
         "id": run.id,
         "tenant": run.tenant,
         "agent": run.agent,
         "created_at": run.created_at,
         "status": run.status,
-        "request": run.request,
+        "request": {**run.request, **compacted},
         "input": list(run.input),
         "conversation_id": run.conversation_id,
         "parent_id": parent.run_id if parent else None,
@@ -175,16 +181,26 @@ def has_interrupted(connection: sa.Connection, run_id: str) -> bool:
     return bool(connection.scalar(found))
 
 
-def end_children(connection: sa.Connection, run_id: str, *, ended_at: float) -> None:
-    """Sub-agents whose parent has ended work for nobody."""
+def stop_run(
+    connection: sa.Connection, run_id: str, *which: sa.ColumnElement[bool], ended_at: float
+) -> list[RunRecord]:
+    """Cancel a run that hasn't ended, and its sub-agents'; those that end, as they are then."""
+    done = connection.execute(
+        sa.update(agent_runs)
+        .where(_R.id == run_id, _R.status.in_(OPEN), *which)
+        .values(status=RunStatus.CANCELLED, ended_at=ended_at, owner=None)
+    )
+    if not done.rowcount:
+        return []
+    row = connection.execute(sa.select(agent_runs).where(_R.id == run_id)).one()
+    return [run_of(row), *end_children(connection, run_id, ended_at=ended_at)]
+
+
+def end_children(connection: sa.Connection, run_id: str, *, ended_at: float) -> list[RunRecord]:
+    """Sub-agents whose parent has ended work for nobody; those that end."""
     left = sa.select(_R.id).where(_R.parent_id == run_id, _R.status.in_(OPEN))
-    for child in list(connection.execute(left).scalars()):
-        connection.execute(
-            sa.update(agent_runs)
-            .where(_R.id == child)
-            .values(status=RunStatus.CANCELLED, ended_at=ended_at, owner=None)
-        )
-        end_children(connection, child, ended_at=ended_at)
+    children = list(connection.execute(left).scalars())
+    return [run for each in children for run in stop_run(connection, each, ended_at=ended_at)]
 
 
 def forget_ended(connection: sa.Connection, run_id: str) -> None:

@@ -158,7 +158,7 @@ class AgentRun:
         except (GatewayError, PromptError, RetrievalError) as error:
             if not self._told:
                 raise
-            for event in await self._failed(error):
+            for event in await self.failed(error):
                 yield event
 
     async def _pick_up(self) -> None:
@@ -258,6 +258,8 @@ class AgentRun:
             await self.note(last.number, call)
             known = call.name if call.name in self.toolbox.own[self.agent.name] else None
             self.services.metrics.agents.not_made(known, CallOutcome.REFUSED)
+        if self.cancelled:  # meanwhile
+            return
         self._maker = maker = CallMaker(self, last)
         try:
             if self.tells_sub_agents and maker.hands_on(move.calls):
@@ -321,17 +323,25 @@ class AgentRun:
         await self._ended(move.status, move.reason)
         return events
 
-    async def _failed(self, error: Exception) -> list[JSONObject]:
+    async def failed(self, error: Exception) -> list[JSONObject]:
+        """It broke off, or can't be begun: the events that say so, once that is written down.
+
+        Raises:
+            RunLostError: the run is another's now.
+        """
+        events = list(self._begin())
         self._tell(RunStatus.FAILED)
         problem = problem_of(error)
-        events = list(self.writer.end_failed(str(error), problem.code))
+        events += self.writer.end_failed(str(error), problem.code)
         await self._ended(RunStatus.FAILED, problem.code)
         return events
 
     async def _ended(self, status: RunStatus, reason: str | None) -> None:
-        await self.keeper.end(self, status, reason)
+        stopped = await self.keeper.end(self, status, reason)
         self.status = status
-        self.services.metrics.agents.ended(self.agent.name, status.value, self.seconds)
+        counts = self.services.metrics.agents
+        counts.ended(self.agent.name, status.value, self.seconds)
+        counts.stopped(stopped)
 
     def _tell(self, status: RunStatus) -> None:
         spent = spent_by([each.step for each in self.steps])

@@ -149,6 +149,7 @@ async def _fresh(asked: "Asked", stack: AsyncExitStack) -> AgentRun:
             input=[dict(item.item) for item in items],
             conversation_id=body.conversation_id,
             driven=bool(body.background),
+            compacted=asked.account.compaction,
         )
         await anyio.to_thread.run_sync(agents.store.begin, record)
     except BaseException:
@@ -158,9 +159,7 @@ async def _fresh(asked: "Asked", stack: AsyncExitStack) -> AgentRun:
     # From now on the run has the conversation, whichever gateway works on it.
     services.turns_alive.ended(asked.response_id)
     history = RunHistory(before=turn.said, asked=items, own_salt=_own_salt(turn.conversation))
-    run = _made(asked, agent, record, request, toolbox, history)
-    run.writer.compacted = asked.account.compaction
-    return run
+    return _made(asked, agent, record, request, toolbox, history)
 
 
 async def _resumed(asked: "Asked", record: RunRecord, stack: AsyncExitStack) -> AgentRun:
@@ -200,13 +199,14 @@ def _made(
     is_resumed: bool = False,
 ) -> AgentRun:
     services, body = asked.services, asked.body
-    shown = body.model_copy(update={"tools": request.tools})
     frame = Frame(
         id=record.id,
         model=_model(services, request),
         created_at=int(record.created_at),
-        request=shown,
+        request=body.model_copy(update={"tools": request.tools}),
     )
+    writer = RunWriter(frame, [dict(each.item) for each in history.own])
+    writer.compacted = record.compacted
     return AgentRun(
         agents=services.agents,
         services=services,
@@ -217,7 +217,7 @@ def _made(
         request=request,
         toolbox=toolbox,
         history=history,
-        writer=RunWriter(frame, [dict(each.item) for each in history.own]),
+        writer=writer,
         keeper=RootKeeper(asked),
         is_resumed=is_resumed,
         cancelled=record.cancelled,

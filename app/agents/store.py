@@ -177,8 +177,8 @@ class RunStore:
         seconds: float,
         response: dict[str, Any] | None,
         also: Callable[[sa.Connection], None] | None = None,
-    ) -> None:
-        """The run is over; `also` is done in the same transaction.
+    ) -> list[RunRecord]:
+        """The run is over; those of its sub-agents that end. `also` is done in the transaction.
 
         Raises:
             RunLostError: the run is another's now.
@@ -186,9 +186,10 @@ class RunStore:
         with self._database.begin() as connection:
             over = {"owner": None, "ended_at": self._now(), "response": response}
             self._own(connection, run_id, seconds=seconds, status=status, reason=reason, **over)
-            end_children(connection, run_id, ended_at=self._now())
+            stopped = end_children(connection, run_id, ended_at=self._now())
             if also is not None:
                 also(connection)
+        return stopped
 
     def forget(self, run_id: str) -> None:
         """It never was."""
@@ -223,10 +224,10 @@ class RunStore:
         with self._database.connect() as connection:
             return left_runs.given_up(connection, self._free())
 
-    def abandon(self, run_id: str) -> None:
-        """Cancel a run that nobody works on; its conversation is as it was before it."""
+    def abandon(self, run_id: str) -> list[RunRecord]:
+        """Cancel a run that nobody works on; those that end. Its conversation is as it was."""
         with self._database.begin() as connection:
-            left_runs.abandon(connection, run_id, self._free(), ended_at=self._now())
+            return left_runs.abandon(connection, run_id, self._free(), ended_at=self._now())
 
     def sweep(self, *, before: float) -> None:
         """Delete runs that ended before and whose response isn't kept any more."""

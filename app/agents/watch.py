@@ -68,7 +68,8 @@ class AgentWatch:
             for run_id in await anyio.to_thread.run_sync(keep_alive):
                 agents.stop(run_id)
         for run_id in await anyio.to_thread.run_sync(agents.store.given_up):
-            await anyio.to_thread.run_sync(agents.store.abandon, run_id)
+            stopped = await anyio.to_thread.run_sync(agents.store.abandon, run_id)
+            self._services.metrics.agents.stopped(stopped)
         room = _MOST_AT_ONCE - len(self._under_way)
         if room <= 0:
             return

@@ -43,6 +43,7 @@ class Fleet:
         index_of: the prefix index of a model; None where nothing is counted.
         openings: what a replica computes before its first request.
         on_restart: is told the name of a replica without events that began anew.
+        on_remove: is told the name of one that is none any more.
     """
 
     def __init__(
@@ -53,9 +54,11 @@ class Fleet:
         index_of: Callable[[ReplicaView], PrefixIndex | None],
         openings: Openings | None = None,
         on_restart: Callable[[str], None] | None = None,
+        on_remove: Callable[[str], None] | None = None,
     ) -> None:
         self._make = make
         self._on_restart = on_restart
+        self._on_remove = on_remove
         self._chooser = chooser
         self._index_of = index_of
         self._openings = openings or Openings()
@@ -226,6 +229,9 @@ class Fleet:
         del self._replicas[name]
         self._all = tuple(self._replicas.values())
         self._counted += replica.counters.windows[:1]
+        replica.removed = True
+        if self._on_remove is not None:
+            self._on_remove(name)
         if (index := self._index_for(replica)) is not None:
             index.forget_replica(name)
         self._agreement.forget(name)

@@ -26,6 +26,7 @@ def open_fleet(
     *,
     tiers: Tiers | None = None,
     on_restart: Callable[[str], None] | None = None,
+    on_remove: Callable[[str], None] | None = None,
 ) -> Fleet:
     """A fleet without replicas; nothing is asked yet."""
     tokenizers, engine = Tokenizers(), settings.engine
@@ -54,7 +55,7 @@ def open_fleet(
         open_policy(settings.routing),
         opening_tokens=settings.routing.opening_tokens,
     )
-    return Fleet(make, chooser, index_of=index_of, on_restart=on_restart)
+    return Fleet(make, chooser, index_of=index_of, on_restart=on_restart, on_remove=on_remove)
 
 
 async def meet_replicas(fleet: Fleet, settings: Settings, orders: Orders) -> Following:

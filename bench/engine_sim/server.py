@@ -15,7 +15,7 @@ from bench.engine_sim.app import SERVER_HEADER, create_app
 from bench.engine_sim.config import SimulatorConfig
 from bench.engine_sim.connection import Connections
 from bench.engine_sim.engine import SimulatedEngine
-from bench.errors import SimulatorError, SimulatorStartError
+from bench.errors import SimulatorError, SimulatorStartError, SimulatorStopError
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 60.0
@@ -111,14 +111,18 @@ class SimulatorThread:
         give_up_s = time.monotonic() + _START_TIMEOUT_S
         while not self._server.started:
             if time.monotonic() > give_up_s or not self._thread.is_alive():
+                self._server.should_exit = True
                 raise SimulatorStartError(self.url, "it did not start in time")
             time.sleep(0.005)
 
     def stop(self) -> None:
+        """Raises SimulatorStopError."""
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True
         self._thread.join(_STOP_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise SimulatorStopError(self.url, "it did not stop in time")
         self._server = self._thread = None
 
     def __enter__(self) -> Self:

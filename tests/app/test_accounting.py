@@ -29,6 +29,7 @@ from bench.engine_sim import (
 )
 from prompts import Prompt, TokenizedPrompt
 from tests.app.tier_server import TierServer, running_tier_server
+from tests.engines import flush
 from tests.gateways import (
     add_collection,
     gateway_settings,
@@ -74,8 +75,19 @@ class Asker:
         httpx.post(url, json=fault, trust_env=False).raise_for_status()
 
     def flush(self) -> None:
-        httpx.post(f"{self.engine_url}/flush_cache", trust_env=False).raise_for_status()
+        flush(self.engine_url)
         wait_until_followed(self.url, self.engine_url)
+
+    def wait_until_running(self, number: int) -> None:
+        """Until so many requests are in the engine's batch."""
+        deadline = time.monotonic() + 30
+        url = f"{self.engine_url}/v1/loads"
+        while True:
+            loads = httpx.get(url, trust_env=False).json()["loads"]
+            if sum(each["num_running_reqs"] for each in loads) == number:
+                return
+            assert time.monotonic() < deadline, "the engine does not get there"
+            time.sleep(0.02)
 
     def ready(self) -> JSONObject:
         made: JSONObject = httpx.get(f"{self.url}/readyz", trust_env=False).json()
@@ -248,9 +260,10 @@ def test_two_at_the_same_time_race(tokenizer_folder: Path, tmp_path: Path) -> No
         threads = [
             threading.Thread(target=lambda t=text: blocks.append(asker.ask(t))) for text in texts
         ]
-        for thread in threads:
+        threads[0].start()
+        asker.wait_until_running(1)
+        for thread in threads[1:]:
             thread.start()
-            time.sleep(0.1)
         for thread in threads:
             thread.join()
         assert [block["verdict"] for block in blocks].count("engine") == 1
@@ -322,11 +335,13 @@ def test_a_load_is_split_by_the_tier_servers_word(tokenizer_folder: Path, tmp_pa
             assert split["ssd"] == split["storage"] == block["cached_tokens"] == tiers.stop
             assert (split["gpu"], split["ram"], split["redis"]) == (0, 0, 0)
             tiers.delay_s = 60.0
-            asker.flush()
-            before = time.monotonic()
-            late = asker.ask(FERRY * 6)
-            assert time.monotonic() - before < 30
-            tiers.delay_s = 0.0
+            try:
+                asker.flush()
+                before = time.monotonic()
+                late = asker.ask(FERRY * 6)
+                assert time.monotonic() - before < 30
+            finally:
+                tiers.delay_s = 0.0
             assert late["cached_by_tier"]["ssd"] is None
             assert late["cached_by_tier"]["storage"] == tiers.stop
 

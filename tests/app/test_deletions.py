@@ -16,7 +16,7 @@ from app.salts import Salts
 from app.settings import TiersSettings
 from app.tables import kv_deletions
 from app.tier_client import TierClient
-from app.tier_salts import SaltKeys
+from app.tier_salts import REMEMBERED, SaltKeys
 from app.tiers import TierSide
 from retrieval import CollectionNotFoundError, Collections, HashingEmbedder
 from tests.app.conditions import becomes
@@ -44,13 +44,15 @@ def side(client: TierClient) -> TierSide:
 
 
 @contextmanager
-def deleting(home: Path, tiers: TierClient | None) -> Iterator[Deleting]:
+def deleting(
+    home: Path, tiers: TierClient | None, *, own: SaltKeys | None = None
+) -> Iterator[Deleting]:
     database = open_database(home / "foreword.db")
     embedder = HashingEmbedder()
     collections = Collections(database, home / "retrieval", embedder, embedder.count_tokens)
     salts = Salts(SECRET, read_epochs(database))
     forgotten: list[str] = []
-    keys = None if tiers is None else SaltKeys(lambda: (side(tiers),), are_own=False)
+    keys = own if tiers is None else SaltKeys(lambda: (side(tiers),), are_own=False)
     deletions = KvDeletions(database, salts, collections, keys, forget=forgotten.append)
     yield Deleting(database, collections, salts, deletions, forgotten)
     database.dispose()
@@ -156,3 +158,61 @@ async def test_without_a_tier_server_deletions_wait(tmp_path: Path) -> None:
         await it.deletions.delete_tenant(TENANT)
         await it.deletions.destroy_pending()
         assert it.deletions.pending == 1
+
+
+async def test_the_newest_deletion_is_told_first(tmp_path: Path) -> None:
+    """It isn't to wait until a server that came anew was told of all that there ever was."""
+    with (
+        running_tier_server(TierServer()) as server,
+        client(server.url) as tiers,
+        deleting(tmp_path, tiers) as it,
+    ):
+        now = datetime.now(UTC)
+        with it.database.begin() as connection:
+            for salt, days in (("a", 1), ("b", 0), ("c", 2)):
+                at = now - timedelta(days=days)
+                row = {"salt": salt, "tenant": TENANT, "requested_at": at}
+                connection.execute(kv_deletions.insert().values(row))
+        await it.deletions.destroy_pending()
+        assert server.destroyed == ["b", "a", "c"]
+
+
+async def test_what_is_remembered_is_read_at_once(tmp_path: Path) -> None:
+    """It stays for months, and is looked at twice a minute."""
+    with deleting(tmp_path, None, own=SaltKeys(list, are_own=True)) as it:
+        for number in range(3):
+            made = it.collections.create(f"c{number}", tenant=TENANT)
+            await it.deletions.delete_collection(made.id, tenant=TENANT)
+        asked: list[str] = []
+
+        def note(*call: object) -> None:
+            asked.append(str(call[2]))
+
+        sqlalchemy.event.listen(it.database, "before_cursor_execute", note)
+        await it.deletions.destroy_pending()
+        assert len(asked) == 1
+        assert it.deletions.pending == 3
+
+
+async def test_where_no_replica_has_tiers_nothing_is_pending_and_nothing_forgotten(
+    tmp_path: Path,
+) -> None:
+    nobody = SaltKeys(list, are_own=True, has_none=lambda: True)
+    with deleting(tmp_path, None, own=nobody) as it:
+        await it.deletions.delete_tenant(TENANT)
+        await it.deletions.destroy_pending()
+        assert (it.deletions.pending, noted(it)) == (0, 1)
+
+
+async def test_a_deletion_waits_for_a_server_of_a_replicas_own_no_longer_than_is_remembered(
+    tmp_path: Path,
+) -> None:
+    with deleting(tmp_path, None, own=SaltKeys(list, are_own=True)) as it:
+        await it.deletions.delete_tenant(TENANT)
+        await it.deletions.destroy_pending()
+        assert (it.deletions.pending, noted(it)) == (1, 1)
+        long_ago = datetime.now(UTC) - REMEMBERED - timedelta(days=1)
+        with it.database.begin() as connection:
+            connection.execute(kv_deletions.update().values(requested_at=long_ago))
+        await it.deletions.destroy_pending()
+        assert (it.deletions.pending, noted(it)) == (0, 0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import httpx
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from cache.kv_events import BlockStored
 from cache.prefix_index import PrefixIndex
 from cache.prefix_match import ReplicaMatch
 from tests.app.conditions import becomes
+from tests.engines import flush
 from tests.gateways import wait_until_subscribed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -53,8 +55,7 @@ class Watched:
             (await client.post(url, json=body)).raise_for_status()
 
     async def flush(self) -> None:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            (await client.post(f"{self.simulator.url}/flush_cache")).raise_for_status()
+        await anyio.to_thread.run_sync(flush, self.simulator.url)
 
     async def lose_next_batches(self, times: int) -> None:
         fault = {"kind": "lose_events", "times": times}

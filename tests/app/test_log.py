@@ -16,6 +16,7 @@ from app.log import LineWriter
 from app.stack.ports import free_ports
 from bench.engine_sim import SimulatorThread
 from tests.gateways import wait_until_ready
+from tests.processes import end
 
 _SECRET = "Quillfeather"
 _LINES = 12_000
@@ -87,8 +88,7 @@ def served(engine_url: str, home: Path, **environment: str) -> Iterator[tuple[st
             _wait_for(url)
             yield url, log
         finally:
-            process.terminate()
-            process.wait(120)
+            end(process)
 
 
 def _wait_for(url: str) -> None:

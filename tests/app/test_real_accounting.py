@@ -9,6 +9,7 @@ import pytest
 from app.settings import TiersSettings
 from tests.app.test_accounting import Asker
 from tests.conftest import RealEngine
+from tests.engines import flush, stored, wait_until_heard
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
 pytestmark = pytest.mark.engine
@@ -23,7 +24,7 @@ def asker(engine: RealEngine, tmp_path_factory: pytest.TempPathFactory) -> Itera
     settings = settings.model_copy(update={"tiers": TiersSettings(url=engine.stack.tier_url)})
     with running_gateway(settings) as url:
         wait_until_ready(url)
-        time.sleep(1)  # the subscription to KV events is through
+        wait_until_heard(engine, url)
         yield Asker(url, engine.url)
 
 
@@ -40,9 +41,9 @@ def test_after_a_flush_the_tier_serves_and_says_which_it_was(
     asker: Asker, engine: RealEngine
 ) -> None:
     text = "Another story. " + STORY
-    asker.ask(text)
-    time.sleep(2)  # the store to the tiers is asynchronous
-    httpx.post(f"{engine.url}/flush_cache", trust_env=False).raise_for_status()
+    with stored(engine.stack.tier_url):
+        asker.ask(text)
+    flush(engine.url)
     block = asker.ask(text)
     split = block["cached_by_tier"]
     assert split["storage"] > 0, block

@@ -97,10 +97,12 @@ async def test_a_server_that_isnt_there_is_an_error_at_once() -> None:
 
 async def test_a_silent_server_is_waited_for_no_longer_than_the_time_limit() -> None:
     with running_tier_server(TierServer(delay_s=60.0)) as server:
-        async with asyncio.timeout(30):
-            with pytest.raises(TierServerError, match=r"silent|no answer"):
-                await TierClient(server.url, timeout_s=0.1).load_of("r")
-        server.delay_s = 0.0
+        try:
+            async with asyncio.timeout(30):
+                with pytest.raises(TierServerError, match=r"silent|no answer"):
+                    await TierClient(server.url, timeout_s=0.1).load_of("r")
+        finally:
+            server.delay_s = 0.0
 
 
 def test_an_address_that_is_none_is_refused() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from app.fleet.fleet import Fleet
 from app.fleet.opening import open_fleet
 from app.settings import ReplicasSettings, Settings, TiersSettings
 from app.tier_client import TierClient
-from app.tier_salts import REMEMBERED, SaltKeys, salt_keys
+from app.tier_salts import SaltKeys, may_forget, salt_keys
 from app.tiers import Tiers, TierSide, check_tiers, sides_of
 from tests.app.tier_server import TierServer, running_tier_server
 from tests.gateways import gateway_settings
@@ -51,6 +52,13 @@ def test_each_replicas_own_is_found_by_its_place_in_the_list() -> None:
     assert made.of("engine-7", ENGINES[0]).name == "engine-7"
 
 
+def test_each_replicas_own_is_found_however_its_url_is_written() -> None:
+    replicas = ("HTTP://Engine-A:30000/", ENGINES[1])
+    made = Tiers(settings(replicas=replicas, urls=("http://tier-a:8090", "http://tier-b:8090")))
+    asked = (ENGINES[0], "http://ENGINE-B:30000/")
+    assert urls(made, *asked) == ["http://tier-a:8090", "http://tier-b:8090"]
+
+
 def test_each_replicas_own_is_found_beside_it() -> None:
     made = Tiers(settings(replicas=(), port=8090))
     asked = ("http://10.0.0.7:30000", "https://[fd00::7]:30000", "http://engine-c")
@@ -69,16 +77,23 @@ def test_each_replicas_own_is_found_beside_it() -> None:
     ],
 )
 def test_settings_that_name_no_way_to_tier_servers_are_refused(
-    told: dict[str, object], problem: str
+    told: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(InvalidSettingError, match=problem):
         check_tiers(settings(**told))
 
 
+def test_a_list_of_tier_servers_is_refused_where_replicas_are_discovered() -> None:
+    found = ReplicasSettings(urls=ENGINES, discovery="dns", dns="engines:30000")
+    told = settings(urls=("http://t:1", "http://t:2")).model_copy(update={"replicas": found})
+    with pytest.raises(InvalidSettingError, match=r"TIERS__URLS: .*replicas.discovery = dns"):
+        check_tiers(told)
+
+
 @pytest.mark.parametrize(
     "told", [{}, {"port": 8090}, {"url": "http://t:1"}, {"urls": ("http://t:1", "http://t:2")}]
 )
-def test_one_way_to_tier_servers_is_taken(told: dict[str, object]) -> None:
+def test_one_way_to_tier_servers_is_taken(told: dict[str, Any]) -> None:
     check_tiers(settings(**told))
 
 
@@ -129,7 +144,7 @@ async def test_a_salts_key_is_destroyed_on_all_tier_servers_or_it_waits() -> Non
         assert not await trial.destroy("a")
         assert not await trial.destroy("b")  # the one that failed isn't asked again
         assert "http://127.0.0.1:9" in str(trial.problem)
-        assert not trial.is_over
+        assert trial.can_tell("c")
         assert [server.destroyed for server in servers] == [["a", "b"]] * 2
         del sides[2]
         assert await keys.round().destroy("a")
@@ -152,18 +167,55 @@ async def test_a_tier_server_that_nobody_knows_keeps_a_deletion_waiting() -> Non
 
 async def test_a_tier_server_is_told_once_for_each_of_its_starts() -> None:
     with running_tier_server(TierServer()) as server, side_of("engine-0", server) as side:
-        keys, long_ago = SaltKeys(lambda: [side], are_own=True), datetime.now(UTC) - 2 * REMEMBERED
+        keys = SaltKeys(lambda: [side], are_own=True)
         assert side.watch is not None
         await side.watch.look()
         assert await keys.round().destroy("a")
-        trial = keys.round()
-        assert trial.is_done("a")
-        assert trial.may_forget("a", long_ago)
-        assert not trial.may_forget("a", datetime.now(UTC) - timedelta(days=1))
+        assert keys.round().is_done("a")
         server.instance = "2"  # another pod's, at the same address
         await side.watch.look()
         trial = keys.round()
         assert not trial.is_done("a")
-        assert not trial.may_forget("a", long_ago)
         assert await trial.destroy("a")
         assert server.destroyed == ["a", "a"]
+
+
+async def test_a_tier_server_that_missed_a_look_is_not_told_again() -> None:
+    with running_tier_server(TierServer()) as server, side_of("engine-0", server) as side:
+        sides = [side]
+        keys = SaltKeys(lambda: sides, are_own=True)
+        assert side.watch is not None
+        await side.watch.look()
+        assert await keys.round().destroy("a")
+        side.watch.status = None  # as a look that failed leaves it
+        trial = keys.round()
+        assert trial.is_done("a")
+        assert not trial.is_done("b")
+        await side.watch.look()
+        assert keys.round().is_done("a")
+        sides.clear()
+        assert not keys.round().is_done("a")
+        sides.append(side)
+        assert not keys.round().is_done("a")  # it may have been anywhere
+
+
+async def test_a_round_knows_whom_it_can_still_tell() -> None:
+    with (
+        running_tier_server(TierServer()) as server,
+        side_of("engine-0", server) as side,
+        side_of("engine-1", TierServer(url="http://127.0.0.1:9")) as away,
+    ):
+        assert side.watch is not None
+        await side.watch.look()
+        trial = SaltKeys(lambda: [side, away], are_own=True).round()
+        assert trial.can_tell("a")
+        assert not await trial.destroy("a")
+        assert not trial.can_tell("a")
+        assert trial.can_tell("b")
+
+
+def test_a_deletion_is_remembered_for_90_days() -> None:
+    now = datetime.now(UTC)
+    assert not may_forget(now - timedelta(days=89))
+    assert may_forget(now - timedelta(days=91))
+    assert may_forget((now - timedelta(days=91)).replace(tzinfo=None))

@@ -66,7 +66,7 @@ def test_a_row_comes_back_as_it_was_recorded(database: sa.Engine, make_row: RowM
     )
     with open_ledger(database) as ledger:
         ledger.record(row)
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
     (back,) = stored(database)
     assert {name: back[name] for name in NAMES} == {name: getattr(row, name) for name in NAMES}
     assert back["cached_tokens"] == 0
@@ -76,10 +76,10 @@ def test_a_row_comes_back_as_it_was_recorded(database: sa.Engine, make_row: RowM
 def test_flush_waits_for_every_row_recorded_before_it(
     database: sa.Engine, make_row: RowMaker
 ) -> None:
-    with open_ledger(database, flush_s=60, max_batch=100) as ledger:
+    with open_ledger(database, flush_s=3600, max_batch=100) as ledger:
         for _ in range(250):
             ledger.record(make_row())
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
         assert len(stored(database)) == 250
         assert ledger.status.written == 250
         assert ledger.status.pending == 0
@@ -111,7 +111,7 @@ def test_a_request_that_is_recorded_twice_counts_once(
     with open_ledger(database) as ledger:
         for tokens in (1, 2):
             ledger.record(make_row(request_id="same", prompt_tokens=tokens))
-            assert ledger.flush()
+            assert ledger.flush(timeout_s=60)
     assert [row["prompt_tokens"] for row in stored(database)] == [1]
 
 
@@ -129,7 +129,7 @@ def test_a_locked_database_delays_rows_and_never_record(
             assert isinstance(ledger.last_error, LedgerUnavailableError)
             assert "lock" in str(ledger.last_error)
             assert not ledger.flush(timeout_s=0.1)
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
         assert len(stored(database)) == 100
         assert not ledger.status.degraded
         assert ledger.dropped == 0
@@ -144,7 +144,7 @@ def test_a_full_queue_drops_and_counts_the_newest_rows(
             for _ in range(25):
                 ledger.record(make_row())
             assert ledger.dropped == 15
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
         assert len(stored(database)) == 10
 
 
@@ -162,7 +162,7 @@ def test_a_full_disk_degrades_and_recovers(open_file: EngineMaker, make_row: Row
         wait_until(lambda: ledger.status.degraded)
         assert "full" in str(ledger.last_error)
         limit["pages"] = 100_000
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
         assert ledger.dropped == 0
     assert len(stored(engine)) == 400
 
@@ -190,7 +190,7 @@ def test_a_database_without_the_table_waits_for_it(
         ledger.record(make_row())
         wait_until(lambda: ledger.status.degraded)
         wait_until(lambda: _is_made(engine))
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
     assert len(stored(engine)) == 1
 
 
@@ -216,11 +216,11 @@ def _is_made(engine: sa.Engine) -> bool:
 def test_a_row_that_cant_be_stored_is_dropped_alone(
     database: sa.Engine, make_row: RowMaker, poison: dict[str, object]
 ) -> None:
-    with open_ledger(database, flush_s=60) as ledger:
+    with open_ledger(database, flush_s=3600) as ledger:
         ledger.record(make_row())
         ledger.record(make_row(request_id="bad", **poison))
         ledger.record(make_row())
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
         assert ledger.dropped == 1
         assert isinstance(ledger.last_error, LedgerRowError)
         assert ledger.last_error.request_id == "bad"
@@ -231,7 +231,7 @@ def test_a_row_that_cant_be_stored_is_dropped_alone(
 def test_an_error_never_repeats_the_rows_values(database: sa.Engine, make_row: RowMaker) -> None:
     with open_ledger(database) as ledger:
         ledger.record(make_row(collection="secret name", status="vanished"))
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
         assert "secret name" not in str(ledger.last_error)
 
 
@@ -259,7 +259,7 @@ def test_any_interleaving_of_recorders_sums_right(
                 )
             )
             if i % 7 == 6:
-                assert ledger.flush()
+                assert ledger.flush(timeout_s=60)
 
     with open_ledger(engine, max_batch=max_batch, flush_s=0) as ledger:
         threads = [
@@ -270,7 +270,7 @@ def test_any_interleaving_of_recorders_sums_right(
             thread.start()
         for thread in threads:
             thread.join()
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
         assert ledger.dropped == 0
     assert sorted(row["prompt_tokens"] for row in stored(engine)) == sorted(chain(*figures))
 
@@ -284,8 +284,8 @@ def test_two_ledgers_on_one_database_lose_nothing(
         for _ in range(200):
             one.record(make_row())
             other.record(make_row())
-        assert one.flush()
-        assert other.flush()
+        assert one.flush(timeout_s=60)
+        assert other.flush(timeout_s=60)
     assert len(stored(engines[0])) == 400
 
 

@@ -32,7 +32,7 @@ for i in range(int(sys.argv[3])):
                             template="chat@1", status=RequestStatus.OK, prompt_tokens=1,
                             cached_tokens=i % 7, ttft_s=i / 1000))
     if sys.argv[2] == "flush" and i % 50 == 49:
-        assert ledger.flush()
+        assert ledger.flush(timeout_s=60)
         print(i + 1, flush=True)
     elif sys.argv[2] == "time" and i % 20 == 19:
         print(i + 1, time.monotonic(), ledger.status.written, flush=True)

@@ -40,7 +40,7 @@ def test_rows_wait_for_a_server_that_is_restarted_and_none_is_lost_or_counted_tw
     writer = Ledger(engine, flush_s=0.01, retry_s=0.02, retry_max_s=0.1)
     for _ in range(50):
         writer.record(make_row())
-    assert writer.flush()
+    assert writer.flush(timeout_s=60)
     server.stop(number=number)
     try:
         for _ in range(50):

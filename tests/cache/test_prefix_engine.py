@@ -19,7 +19,8 @@ from cache.kv_events import (
 from cache.prefix_index import PrefixIndex
 from tests.cache.prefix_tree_checks import check_tree
 from tests.conftest import RealEngine
-from tests.contracts.client import Client
+from tests.contracts.client import Client, wait_until
+from tests.engines import compute_anything
 
 pytestmark = pytest.mark.engine
 
@@ -42,8 +43,16 @@ def events(client: Client) -> Iterator["zmq.Socket[bytes]"]:
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.SUBSCRIBE, described["topic"].encode())
         socket.connect(f"tcp://{host}:{described['endpoint_port_base']}")
-        time.sleep(1.0)  # a subscription takes a moment to reach the publisher
+        wait_until(lambda: delivers(socket, client))
+        while socket.poll(_QUIET_MS):
+            socket.recv_multipart()
         yield socket
+
+
+def delivers(events: "zmq.Socket[bytes]", client: Client) -> bool:
+    """Whether what is computed now is told: a subscription takes a moment to get through."""
+    compute_anything(client)
+    return bool(events.poll(_QUIET_MS))
 
 
 def test_re_use_is_foretold_through_evictions(client: Client, events: "zmq.Socket[bytes]") -> None:

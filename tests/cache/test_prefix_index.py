@@ -236,6 +236,13 @@ def test_a_replicas_own_tiers_hold_what_they_were_given_themselves(index: Prefix
     assert index.pages == 0
 
 
+def test_a_request_given_up_late_brings_no_forgotten_replica_back(index: PrefixIndex) -> None:
+    index.sent(keys(index, "abc"), salt="s", replica="r", at=1.0)
+    index.forget_replica("r")
+    index.gave_up(keys(index, "abc"), salt="s", replica="r")
+    assert index.match(keys(index, "abc"), salt="s", sent_at=2.0) == Match()
+
+
 def test_a_forgotten_salt_is_as_if_it_had_never_been(index: PrefixIndex) -> None:
     compute(index, "abcd", at=1.0)
     store(index, "abcd", at=1.0)

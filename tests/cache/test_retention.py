@@ -132,7 +132,7 @@ def test_the_ledgers_own_thread_purges_and_goes_on_writing(
     while writer.status.purged < 20 and time.monotonic() < deadline:
         writer.record(make_row(at=datetime.now(UTC)))
         time.sleep(0.01)
-    assert writer.flush()
+    assert writer.flush(timeout_s=60)
     writer.close()
     assert writer.status.purged == 20
     assert writer.status.purge_error is None
@@ -153,7 +153,7 @@ def test_a_purge_that_fails_is_told_and_writes_go_on(
     with database.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE ledger_days_away RENAME TO ledger_days")
     writer.record(make_row())
-    assert writer.flush()
+    assert writer.flush(timeout_s=60)
     writer.close()
 
 

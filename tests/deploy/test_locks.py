@@ -15,6 +15,7 @@ import pytest
 from app.stack.ports import free_ports
 from bench.engine_sim import SimulatorConfig, SimulatorThread
 from tests.gateways import add_collection, wait_until_ready
+from tests.processes import end
 from tests.tokenizer_folders import CHATML_TOOLS, write_tokenizer
 
 ROOT = Path(__file__).parents[2]
@@ -121,8 +122,7 @@ def serving(tmp_path: Path) -> Iterator[str]:
             wait_until_ready(f"http://127.0.0.1:{port}")
             yield f"http://127.0.0.1:{port}"
         finally:
-            gateway.terminate()
-            gateway.wait(60)
+            end(gateway)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import openai
 import pytest
 
 from tests.e2e.tier_stack import TierStack, running_tier_stack
+from tests.processes import end
 
 ROOT = Path(__file__).parent.parent.parent
 _START_S = 900.0
@@ -57,10 +58,11 @@ def user_stack(engine_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         assert match, printed
         yield UserStack(url=match.group(), printed=printed, home=home, env=env)
     finally:
-        process.send_signal(signal.SIGINT)
-        code = process.wait(_STOP_S)
-        if process.stdout is not None:
-            process.stdout.close()
+        try:
+            code = end(process, signal.SIGINT, within_s=_STOP_S)
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
     assert code == 0
 
 

@@ -6,7 +6,6 @@
 import os
 import random
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +48,6 @@ def _run(
     seed = random.SystemRandom().randrange(10**6) if told == "random" else int(told)
     texts = Texts(seed, model, page_tokens=_PAGE, chunk_tokens=_CHUNK)
     with verdict_bench(engine, home, model, tiers, store_s=store_s) as bench:
-        time.sleep(2.0)  # the subscriptions to KV events are through
         plan = make_plan(texts, frozenset(bench.sites), share=share)
         clean = round(_CLEAN_REQUESTS * share)
         score = Driver(bench, texts).run(plan, clean_requests=clean)

@@ -29,6 +29,7 @@ from cache.tiers import RedisTier, TierSettings
 from tests.deploy.guard.real import Process, free_port
 from tests.deploy.guard.slow_link import SlowLink
 from tests.e2e.replies import Reply, Tokens, new_prompt
+from tests.engines import flush, let_stores_end, stored
 
 PAGE_TOKENS, CHUNK_TOKENS = 16, 64
 POOL_TOKENS = 6_000
@@ -89,22 +90,10 @@ class TierStack:
 
     def all_remembered(self, prompts: int, words: int) -> list[Reply]:
         """The same for several."""
-        self.let_stores_end()
-        replies = [self.ask(new_prompt(words)) for _ in range(prompts)]
-        assert all(reply.answered for reply in replies), replies
-        self.let_stores_end()
+        with stored(self.running.tier_url):
+            replies = [self.ask(new_prompt(words)) for _ in range(prompts)]
+            assert all(reply.answered for reply in replies), replies
         return replies
-
-    def let_stores_end(self) -> None:
-        """Stores into the disk and Redis are nobody's business but the tier's."""
-        before, still = self._stored(), 0
-        while still < 4:
-            time.sleep(0.1)
-            after = self._stored()
-            still, before = (still + 1 if after == before else 0), after
-
-    def _stored(self) -> list[int]:
-        return [adapter["stores"]["chunks"] for adapter in self.tier_status()["adapters"]]
 
     def fill(self, tokens: int) -> None:
         """Other prompts, as many as take so many tokens."""
@@ -120,16 +109,14 @@ class TierStack:
         return self.ask(prompt, max_tokens=PAGE_TOKENS + 1)
 
     def flush_engine(self) -> None:
-        assert eventually(
-            lambda: httpx.post(f"{self.running.engine_url}/flush_cache").is_success, 10
-        )
+        flush(self.running.engine_url)
 
     def clear_ram(self) -> None:
         self._tier("POST", "/cache/clear", {"tier": "l1"})
 
     def forget(self) -> None:
         """What comes next can only come from the disk or Redis."""
-        self.let_stores_end()
+        let_stores_end(self.running.tier_url)
         self.flush_engine()
         self.clear_ram()
 
@@ -153,7 +140,7 @@ class TierStack:
 
     def _tier(self, method: str, path: str, body: object) -> httpx.Response:
         url = f"{self.running.tier_url}{path}"
-        answer = httpx.request(method, url, json=body, timeout=10, trust_env=False)
+        answer = httpx.request(method, url, json=body, trust_env=False)
         return answer.raise_for_status()
 
     def ready(self) -> dict[str, Any]:

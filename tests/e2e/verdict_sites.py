@@ -10,6 +10,8 @@ from app.settings import Settings, TiersSettings
 from bench.verdicts import Bench, Site
 from bench.verdicts.forwarders import event_line, keeping_quiet
 from bench.verdicts.texts import TEMPLATES
+from tests.contracts.client import StartedEngine
+from tests.engines import wait_until_heard
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
 
@@ -39,6 +41,8 @@ def verdict_bench(
         }
         for url in sites.values():
             wait_until_ready(url)
+        heard = [url for site, url in sites.items() if site is not Site.EVENTLESS]
+        wait_until_heard(StartedEngine(url=engine, model_path=model), *heard)
         yield Bench(
             sites=sites,
             engine=engine,

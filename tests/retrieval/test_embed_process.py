@@ -22,6 +22,9 @@ from retrieval import (
     SentenceTransformerEmbedder,
     find_model,
 )
+from retrieval.embed import Vectors
+from retrieval.embed_batches import MAX_TEXTS, EmbedRequest, MicroBatcher
+from retrieval.embed_child import EmbedChild
 from tests.retrieval.test_embed import EmbedderContract
 
 ROOT = Path(__file__).parents[2]
@@ -73,13 +76,37 @@ class TestProcessEmbedder(EmbedderContract):
         for n, vector in enumerate(alone):
             np.testing.assert_allclose(parts[n % 4][n // 4], vector[0], atol=1e-5)
 
-    def test_a_query_passes_passages(self, embedder: ProcessEmbedder) -> None:
-        passages = threading.Thread(target=embedder.embed_passages, args=(["word " * 200] * 96,))
+    def test_a_query_passes_passages(
+        self, embedder: ProcessEmbedder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        embedder.embed_query("warm")
+        begun, asked = threading.Event(), threading.Event()
+        batches: list[bool] = []
+        computed, added = EmbedChild.embed, MicroBatcher.add
+
+        def embed(child: EmbedChild, texts: list[str], *, is_query: bool) -> Vectors:
+            batches.append(is_query)
+            begun.set()
+            assert asked.wait(60)
+            return computed(child, texts, is_query=is_query)
+
+        def add(waiting: MicroBatcher, request: EmbedRequest) -> None:
+            added(waiting, request)
+            if request.is_query:
+                asked.set()
+
+        monkeypatch.setattr(EmbedChild, "embed", embed)
+        monkeypatch.setattr(MicroBatcher, "add", add)
+        passages = threading.Thread(
+            target=embedder.embed_passages, args=(["A passage."] * (2 * MAX_TEXTS),)
+        )
         passages.start()
-        time.sleep(0.2)
+        assert begun.wait(60)
         embedder.embed_query("How long is the queue?")
-        assert passages.is_alive()
         passages.join()
+        assert batches[:2] == [False, True]
+        assert not any(batches[2:])
+        assert len(batches) > 2, "passages waited meanwhile"
 
     def test_a_killed_process_is_replaced_and_nobody_notices(
         self, embedder: ProcessEmbedder
@@ -163,20 +190,30 @@ def test_closing_ends_the_process_and_tells_those_who_wait() -> None:
 
 
 @pytest.mark.slow
-def test_a_model_is_loaded_before_anybody_asks_if_that_is_wanted() -> None:
+def test_a_model_is_loaded_before_anybody_asks_if_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nobody_waits = threading.Event()
+    loaded = EmbedChild.wait_until_ready
+
+    def held_up(child: EmbedChild) -> None:
+        assert nobody_waits.wait(60), "the loading is waited for"
+        loaded(child)
+
+    monkeypatch.setattr(EmbedChild, "wait_until_ready", held_up)
     embedder = ProcessEmbedder(find_model("all-minilm-l6-v2"))
     try:
-        began = time.monotonic()
         embedder.warm()
         embedder.warm()
-        assert time.monotonic() - began < 30, "the loading isn't waited for"
         wait_until(lambda: embedder.process_id is not None)
+        nobody_waits.set()
         embedder.embed_query("a question that waits for what is left of it")
-        began = time.monotonic()
+        first = embedder.process_id
         embedder.warm()
         embedder.embed_query("another question")
-        assert time.monotonic() - began < 30
+        assert embedder.process_id == first
     finally:
+        nobody_waits.set()
         embedder.close()
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from app.stack.ports import free_ports
 from tests.app.wire.raw_client import ask, connected, get, post, request
+from tests.processes import end
 
 CHAT = "/v1/chat/completions"
 BODY = json.dumps(
@@ -216,8 +217,7 @@ def test_no_secret_is_in_any_log(simulator_url: str, tmp_path: Path) -> None:
             ask(url, get(f"/v1/files?after={key}", b"x-api-key: " + key.encode()))
             ask(url, b"POST /v1/files HTTP/1.1\r\n" + key.encode() + b"\r\n\r\n")
         finally:
-            process.terminate()
-            process.wait(120)
+            end(process)
     text = log.read_bytes()
     hmac_key = (tmp_path / "home" / "hmac.key").read_bytes()
     texts = [text.encode() for text in (secret, key, prompt, hmac_key.hex())]

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.app.agents.conftest import Opens
+from tests.app.agents.conftest import Harbour, Opens
 from tests.app.agents.notes import calls
+from tests.app.agents.test_runs import until_ended
 
 AT, KEEP, WINDOW_TOKENS = 0.1, 0.04, 16_384
 SCRIPT = tuple(calls(("write", f"line {n}"), ("look", f"at it {n}")) for n in range(4))
@@ -43,6 +44,29 @@ def test_a_run_whose_conversation_is_summed_up_goes_on_and_tells_the_cost(
     assert "compaction" not in after.foreword
     assert before > 0
     assert len(items) > len(compacted.output)  # what was said is listed as ever
+
+
+def test_a_run_that_is_gone_on_with_later_tells_the_cost(harbour: Opens) -> None:
+    """As after a crash: it is made anew from what was written down."""
+    options = {"foreword": {"compaction": {"at": AT, "keep": KEEP}}}
+    with harbour((calls(("write", "vanish")),)) as here:
+        talk = here.client.conversations.create(extra_body=options)
+        # So long that the next one begins with a summary, and the script anew.
+        first = ask(here, talk.id, "Write what the harbour's log of today says. " * 200)
+        until_decided(here, first)
+        second = ask(here, talk.id, "And again.")
+        final = until_decided(here, second)
+    assert "compaction" not in first.foreword
+    assert (second.status, final["status"]) == ("in_progress", "completed")
+    assert final["foreword"]["compaction"] == second.foreword["compaction"]
+
+
+def until_decided(here: Harbour, answer: Any) -> dict[str, Any]:
+    [waiting] = answer.foreword["agent"]["waiting"]
+    decision = {"call_id": waiting["call_id"], "action": "skip", "output": "It is written."}
+    path = f"/foreword/agents/runs/{answer.id}/decide"
+    here.http.post(path, json=decision).raise_for_status()
+    return until_ended(here, answer.id)
 
 
 def ask(here: Any, talk: str, text: str) -> Any:

@@ -1,5 +1,7 @@
 """What `/metrics` says of agents and their tools."""
 
+import time
+
 import httpx
 
 from app.agents.counts import AgentCounts, CallOutcome
@@ -8,6 +10,7 @@ from app.series import page
 from bench.engine_sim import CallConfig
 from tests.app.agents.conftest import Harbour, Opens
 from tests.app.agents.notes import AGENT, calls
+from tests.app.agents.test_runs import PATIENCE_S, until_written
 from tests.app.test_series import of, samples
 
 SHORT = """
@@ -40,6 +43,13 @@ def counted(here: Harbour, family: str, label: str) -> dict[tuple[str, str], flo
     }
 
 
+def until_counted(here: Harbour, family: str, expected: dict[tuple[str, str], float]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while (now := counted(here, family, "agent")) != expected:
+        assert time.monotonic() < deadline, now
+        time.sleep(0.02)
+
+
 def test_runs_steps_and_calls_are_counted_by_what_became_of_them(harbour: Opens) -> None:
     script = (
         calls(("look", "one"), ("write", "break two"), ("nothing", "three")),
@@ -70,6 +80,16 @@ def test_a_run_that_waits_is_counted_and_so_is_its_end(harbour: Opens) -> None:
         tools = counted(here, "foreword_tool_calls_total", "tool")
         assert tools == {("writer", "interrupted"): 1, ("write", "interrupted"): 1}
         here.http.post(f"{path}/cancel").raise_for_status()
+        ended = {("boss", "cancelled"): 1, ("writer", "cancelled"): 1}
+        until_counted(here, "foreword_agent_runs_total", runs | ended)
+
+
+def test_a_run_of_the_background_that_is_given_up_is_counted(harbour: Opens) -> None:
+    with harbour((calls(("write", "stay")),), SHORT) as here:
+        run_id = ask(here, background=True)
+        until_written(here, 1)
+        here.client.responses.cancel(run_id)
+        until_counted(here, "foreword_agent_runs_total", {("writer", "cancelled"): 1})
 
 
 def test_labels_are_bounded() -> None:

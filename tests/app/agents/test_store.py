@@ -73,6 +73,9 @@ def test_a_run_comes_back_as_it_was_written(here: RunStore) -> None:
     assert (found.seconds, found.status) == (3.0, RunStatus.IN_PROGRESS)
     assert here.find(RUN, tenant=OTHER) is None
     assert here.find("no\x00run") is None
+    compacted = run("resp_2", input=[], compacted={"tokens_before": 9, "summary_tokens": None})
+    here.begin(compacted)
+    assert here.find("resp_2") == compacted
 
 
 def test_only_its_own_gateway_writes_until_that_is_silent(
@@ -146,10 +149,15 @@ def test_a_cancelled_run_is_told_to_whoever_works_on_it(here: RunStore, there: R
     here.begin(run("run_2", parent=Parent(run_id=RUN, step=0, place=0)))
     assert agents.cancel("run_2", tenant=T).id == RUN, "a sub-agent's is its parent's"
     assert here.keep_alive([RUN]) == [RUN]
-    here.end(RUN, RunStatus.CANCELLED, reason="cancelled", seconds=1, response={"id": RUN})
-    child = here.find("run_2")
-    assert child is not None
-    assert child.status is RunStatus.CANCELLED
+    here.begin(run("run_3", parent=Parent(run_id="run_2", step=0, place=0)))
+    here.begin(run("run_4", parent=Parent(run_id=RUN, step=0, place=1)))
+    here.end("run_4", RunStatus.COMPLETED, reason=None, seconds=1, response=None)
+    stopped = here.end(
+        RUN, RunStatus.CANCELLED, reason="cancelled", seconds=1, response={"id": RUN}
+    )
+    assert [each.id for each in stopped] == ["run_2", "run_3"]
+    assert {each.status for each in stopped} == {RunStatus.CANCELLED}
+    assert stopped == [here.find("run_2"), here.find("run_3")]
     with pytest.raises(RunEndedError):
         agents.cancel(RUN, tenant=T)
     assert agents.unfinished(RUN, tenant=T) == {"id": RUN}
@@ -170,7 +178,9 @@ def test_a_conversation_is_the_runs_until_it_ends(
     # Nobody goes on with it, and its response is gone.
     assert here.left_behind(but=()) == []
     assert here.given_up() == [RUN]
-    here.abandon(RUN)
+    here.begin(run("run_2", parent=Parent(run_id=RUN, step=0, place=0)))
+    assert [each.id for each in here.abandon(RUN)] == [RUN, "run_2"]
+    assert here.abandon(RUN) == []
     assert here.given_up() == []
     talks.begin_turn(talk.id, "resp_2", tenant=T)
 

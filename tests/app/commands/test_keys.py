@@ -61,7 +61,7 @@ def test_who_owns_the_home_makes_a_key_when_none_is_left(
     with running_gateway(gateway_settings(tmp_path, simulator.url)) as url:
         run("create", "ops", "--role", "admin", "--direct", *home)
         again = run("create", "ops", "--role", "admin", "--direct", *home).stdout.strip()
-        _ask(url, again, 200, within_s=5)
+        _ask(url, again, 200, within_s=60)
     assert run("list", "--direct", "--url", url, *home).exit_code == 2
 
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
+import anyio.to_thread
 import pytest
 
 from app.callers import LOCAL_TENANT
@@ -24,6 +24,7 @@ from prompts import render
 from prompts.render import Value
 from retrieval import Collection
 from tests.app.conditions import becomes
+from tests.engines import flush
 from tests.gateways import gateway_settings
 
 PAGE = 16
@@ -105,8 +106,7 @@ class Rig:
         )
 
     async def flush(self) -> None:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            (await client.post(f"{self.simulator.url}/flush_cache")).raise_for_status()
+        await anyio.to_thread.run_sync(flush, self.simulator.url)
 
 
 @asynccontextmanager

@@ -305,7 +305,7 @@ async def test_the_tiers_give_back_what_the_engine_lost(tokenizer_folder: Path, 
 async def test_live_traffic_is_served_between_the_pieces(
     tokenizer_folder: Path, home: Path
 ) -> None:
-    slow = ClockConfig(prefill_tokens_per_s=1500, speedup=1)
+    slow = ClockConfig(prefill_tokens_per_s=500, speedup=1)
     with SimulatorThread(simulator_config(tokenizer_folder, clock=slow)) as simulator:
         async with rig(corpus_settings(home, simulator), simulator) as it:
             large = it.collection("large", long_text("The ferry leaves at nine", 400))

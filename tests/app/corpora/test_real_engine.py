@@ -12,6 +12,7 @@ from app.settings import CorporaSettings, TiersSettings
 from tests.app.corpora.conftest import long_text
 from tests.app.corpora.test_routes import asked, collection, warmed
 from tests.conftest import RealEngine
+from tests.engines import flush, stored, wait_until_heard
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
 pytestmark = pytest.mark.engine
@@ -29,7 +30,7 @@ def url(engine: RealEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     )
     with running_gateway(settings) as made:
         wait_until_ready(made)
-        time.sleep(1)  # the subscription to KV events is through
+        wait_until_heard(engine, made)
         yield made
 
 
@@ -47,8 +48,9 @@ def test_two_users_share_the_corpus_and_the_tiers_give_it_back(
         httpx.Client(base_url=url, trust_env=False, timeout=60) as http,
         openai.OpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=0) as sdk,
     ):
-        collection(sdk, "ferry", long_text("The ferry leaves at nine", 150))
-        found = warmed(http, "ferry")["corpus"]
+        with stored(engine.stack.tier_url):
+            collection(sdk, "ferry", long_text("The ferry leaves at nine", 150))
+            found = warmed(http, "ferry")["corpus"]
         tokens: int = found["tokens"]
         assert found["resident"], found
         for question in ("When does it leave?", "Which ferry is the last one?"):
@@ -62,8 +64,7 @@ def test_two_users_share_the_corpus_and_the_tiers_give_it_back(
             return told
 
         until(lambda: corpus()["resident_tokens"] == tokens)
-        time.sleep(2)  # the store to the tiers is asynchronous
-        httpx.post(f"{engine.url}/flush_cache", trust_env=False).raise_for_status()
+        flush(engine.url)
         until(lambda: (corpus()["warm_loaded_tokens"] or 0) > 0)
         again = corpus()
         assert again["resident"], again

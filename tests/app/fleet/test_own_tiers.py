@@ -13,6 +13,7 @@ from app.settings import ReplicasSettings, TiersSettings
 from bench.engine_sim import ClockConfig, SimulatorConfig, SimulatorThread, TierConfig
 from tests.app.fleet.conftest import Site, until
 from tests.app.tier_server import TierServer, running_tier_server
+from tests.engines import flush
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
 
@@ -37,8 +38,7 @@ class OwnTiers(Site):
         self.operate("POST", f"engine-{1 - number}/cordon").raise_for_status()
 
     def flush(self, number: int) -> None:
-        url = f"{self.engines[number].url}/flush_cache"
-        httpx.post(url, trust_env=False).raise_for_status()
+        flush(self.engines[number].url)
 
     def delete_kv(self) -> int:
         url = f"{self.url}/foreword/tenants/local/kv"
@@ -99,7 +99,7 @@ def test_what_one_replicas_tiers_hold_is_not_expected_of_another(own: OwnTiers) 
 
 
 def test_a_tier_server_that_is_away_is_told_with_its_replica(own: OwnTiers) -> None:
-    assert own.reasons(0) == own.reasons(1)
+    until(lambda: own.reasons(0) == own.reasons(1))
     own.stop_tier(1)
     until(lambda: own.tiers[1].url in own.reasons(1))
     assert own.tiers[1].url not in own.reasons(0)
@@ -122,3 +122,26 @@ def test_deleted_kv_waits_for_each_tier_server(own: OwnTiers) -> None:
     assert own.delete_kv() == 0
     assert set(own.tiers[0].destroyed) == set(own.tiers[1].destroyed)
     assert len(set(own.tiers[1].destroyed)) == 2
+
+
+def test_engines_on_one_host_have_no_tier_servers_of_their_own_by_a_port(
+    tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    """That is told; and since none of these has tiers, no deletion waits for them."""
+    engine = SimulatorConfig(model_path=tokenizer_folder, labels=("template", "tenant"))
+    with ExitStack() as stack:
+        engines = [stack.enter_context(SimulatorThread(engine)) for _ in range(2)]
+        server = stack.enter_context(running_tier_server(TierServer()))
+        settings = gateway_settings(tmp_path / "home", engines[0].url).model_copy(
+            update={
+                "replicas": ReplicasSettings(urls=tuple(each.url for each in engines)),
+                "tiers": TiersSettings(port=urlsplit(server.url).port),
+            }
+        )
+        url = stack.enter_context(running_gateway(settings))
+        wait_until_ready(url)
+        site = OwnTiers(url, engines, [server], [])
+        until(lambda: {site.state(0), site.state(1)} == {"ready"})
+        assert "FOREWORD_TIERS__PORT finds one tier server for it and engine-1" in site.reasons(0)
+        assert site.delete_kv() == 0
+        assert server.destroyed == []

@@ -89,6 +89,18 @@ class Whole:
         told: dict[str, Any] = answer.json()["foreword"]
         return told
 
+    @contextmanager
+    def flying(self, text: str) -> Iterator[None]:
+        """While a request is under way whose answer would take minutes."""
+        body = {
+            "model": "default", "messages": [{"role": "user", "content": text}],
+            "max_tokens": 6000, "stream": True,
+        }  # fmt: skip
+        url = f"{self.url}/v1/chat/completions"
+        with httpx.stream("POST", url, json=body, trust_env=False, timeout=60) as answer:
+            assert answer.status_code == 200
+            yield
+
     def ready(self) -> dict[str, Any]:
         told: dict[str, Any] = httpx.get(f"{self.url}/readyz", trust_env=False).json()
         return told

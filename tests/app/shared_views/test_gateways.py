@@ -1,12 +1,12 @@
 """Two whole gateways before the same engines, which publish no KV events."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
+from app.shared_views import views
 from bench.engine_sim import ClockConfig
 from tests.app.admission.conftest import RedisServer
 from tests.app.fleet.conftest import until
@@ -20,7 +20,10 @@ def question(number: int) -> str:
 
 
 def test_each_knows_what_the_other_sent_and_a_late_one_learns_it(
-    tokenizer_folder: Path, tmp_path: Path, redis_server: RedisServer
+    tokenizer_folder: Path,
+    tmp_path: Path,
+    redis_server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with (
         engines(tokenizer_folder) as two,
@@ -41,9 +44,10 @@ def test_each_knows_what_the_other_sent_and_a_late_one_learns_it(
         with whole(tmp_path, two, redis_server.url) as late:
             assert late.gateways()["history_s"] > 0
             assert {late.ask(question(n))["replica"] for n in range(6)} == {"engine-0"}
+        monkeypatch.setattr(views, "_LIFETIME_S", 5)
         until(lambda: one.gateways()["others"] == 1)
-        page = httpx.get(f"{one.url}/metrics", trust_env=False).text
-        assert "foreword_gateways 2.0" in page
+        metrics = f"{one.url}/metrics"
+        until(lambda: "foreword_gateways 2.0" in httpx.get(metrics, trust_env=False).text)
 
 
 def test_without_redis_each_goes_by_its_own_and_says_so(
@@ -75,21 +79,17 @@ def test_two_gateways_do_not_send_to_the_same_idle_engine(
         engines(tokenizer_folder, clock=slow) as two,
         whole(tmp_path, two, redis_server.url) as one,
         whole(tmp_path, two, redis_server.url) as other,
-        ThreadPoolExecutor(1) as pool,
     ):
         until(lambda: one.gateways()["others"] == 1)
-        flying = pool.submit(one.ask, question(1), max_tokens=80)
 
         def everywhere(gateway: Whole) -> list[int]:
             listed = gateway.operate("GET", "").json()["data"]
             return sorted(each["load"]["in_flight_everywhere"] for each in listed)
 
-        until(lambda: everywhere(other) == [0, 1])
-        assert [each["load"]["in_flight"] for each in other.operate("GET", "").json()["data"]] == [
-            0,
-            0,
-        ]
-        flying.result()
+        with one.flying(question(1)):
+            until(lambda: everywhere(other) == [0, 1])
+            listed = other.operate("GET", "").json()["data"]
+            assert [each["load"]["in_flight"] for each in listed] == [0, 0]
         until(lambda: everywhere(other) == [0, 0])
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from app.stack.stack import start_stack
 from cache.tiers import TierSettings
 from tests.app.otlp_collector import Collector, running_collector
 from tests.app.stack.children import eventually
+from tests.engines import flush
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
@@ -114,7 +114,7 @@ def test_what_one_engine_computed_the_other_loads_from_the_tier(stack: RunningSt
     text = "Computed on one, asked on the other. " + LONG
     operate(stack, "engine-1", "cordon")
     assert ask(stack, text)["replica"] == "engine-0"
-    time.sleep(2.0)  # the store to the tier is asynchronous
+    flush(stack.engine_urls[0])  # only once it has stored all into the tier
     operate(stack, "engine-1", "uncordon")
     operate(stack, "engine-0", "cordon")
     told = ask(stack, text)

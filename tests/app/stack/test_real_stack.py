@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from app.stack.paths import ORPHAN_PREFIXES, HomePaths
 from app.stack.settings import StackSettings
 from app.stack.stack_file import StackFacts, read_stack_file
 from tests.app.stack.children import eventually, is_alive
+from tests.engines import stored
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
@@ -185,9 +185,9 @@ def test_the_tiers_spans_reach_a_collector_with_the_requests_id(up: Up) -> None:
 
 
 def test_a_killed_engine_is_restarted_and_finds_its_prefixes_in_the_tier(up: Up) -> None:
-    generate(up.facts.engine_url, PROMPT)
+    with stored(up.facts.tier_url):
+        generate(up.facts.engine_url, PROMPT)
     assert generate(up.facts.engine_url, PROMPT)["device"] > 0
-    time.sleep(2.0)  # the store to the tier is asynchronous
     first = up.pid("engine-0")
     os.kill(first, signal.SIGKILL)
     assert eventually(lambda: up.restarted("engine-0", 1), within_s=RESTART_S)

@@ -25,8 +25,8 @@ PATIENT = WireSettings(
 HASTY = PATIENT.model_copy(
     update={
         "head_s": 0.8,
-        "body_window_s": 1.0,
-        "body_s": 6.0,
+        "body_window_s": 3.0,
+        "body_s": 15.0,
         "send_stall_s": 0.5,
         "keep_alive_s": 1,
     }

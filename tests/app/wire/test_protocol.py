@@ -198,10 +198,10 @@ def test_a_body_byte_by_byte_is_cut_off(hasty: Guarded) -> None:
 
 def test_a_body_that_goes_on_is_taken(hasty: Guarded) -> None:
     with connected(hasty.url) as client:
-        client.send(request(b"POST", "/echo", b"content-length: 8000", b"connection: close"))
-        for _ in range(8):
+        client.send(request(b"POST", "/echo", b"content-length: 80000", b"connection: close"))
+        for _ in range(20):  # over more than a window, and one piece is enough for a window
             time.sleep(0.2)
-            client.send(b"a" * 1000)
+            client.send(b"a" * 4000)
         assert client.hear().status == 200
 
 

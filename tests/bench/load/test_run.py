@@ -349,16 +349,19 @@ def test_an_interrupted_run_keeps_what_it_has_and_says_so(
 
     with serving(handle) as port:
         command = _command(tmp_path / "w.jsonl", tmp_path / "run", f"http://127.0.0.1:{port}")
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-        for _ in range(2):
-            assert waiting.acquire(timeout=60)
-        # Lines reach the disk once a second.
-        give_up = time.monotonic() + 60
-        while number is signal.SIGKILL and not _lines(tmp_path / "run" / "requests.jsonl"):
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
-        os.kill(process.pid, number)
-        process.communicate(timeout=60)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            try:
+                for _ in range(2):
+                    assert waiting.acquire(timeout=60)
+                # Lines reach the disk once a second.
+                give_up = time.monotonic() + 60
+                while number is signal.SIGKILL and not _lines(tmp_path / "run" / "requests.jsonl"):
+                    assert time.monotonic() < give_up
+                    time.sleep(0.05)
+                os.kill(process.pid, number)
+                process.communicate(timeout=60)
+            finally:
+                process.kill()
     run = read_run(tmp_path / "run")
     assert not run.facts.valid
     if number is signal.SIGKILL:

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,14 +136,6 @@ def ask(url: str, *prompts: list[int], new_tokens: int = 6) -> list[Answer]:
         _answer(prompt, answer["meta_info"])
         for prompt, answer in zip(prompts, response.json(), strict=True)
     ]
-
-
-def flush(url: str) -> None:
-    """Empty the device's cache, once nothing runs."""
-    deadline_s = time.monotonic() + 60
-    while httpx.post(url + "/flush_cache", timeout=10).status_code != 200:
-        assert time.monotonic() < deadline_s, "the engine did not become idle"
-        time.sleep(0.1)
 
 
 def _answer(prompt: list[int], meta: dict[str, Any]) -> Answer:

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from tests.conftest import RealEngine
-from tests.deploy.cpu.real import Answer, Engine, Reference, ask, flush, largest_difference
+from tests.deploy.cpu.real import Answer, Engine, Reference, ask, largest_difference
+from tests.engines import flush
 
 pytestmark = pytest.mark.engine
 
@@ -129,7 +130,7 @@ def test_the_comparison_sees_one_wrong_page(hicache: Engine, transformers: Refer
 
 def test_every_process_of_a_forked_engine_reports_metrics(hicache: Engine) -> None:
     hicache.ask(random_ids(40, 50))
-    text = httpx.get(hicache.url + "/metrics", timeout=10).text
+    text = httpx.get(hicache.url + "/metrics").text
 
     assert "sglang:prompt_tokens_total{" in text, "counted by the main process"
     assert "sglang:max_total_num_tokens{" in text, "counted by the scheduler"

@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from app.stack.ports import free_ports
+from tests.engines import flush
 
 SEGMENT = re.compile(r"/dev/shm/\S+")
 PAGE_TOKENS = 16
@@ -162,20 +163,20 @@ class Tier:
 
     def _is_memory_empty(self) -> bool:
         body = {"tier": "l1"}
-        httpx.post(self.url + "/cache/clear", json=body, timeout=10).raise_for_status()
-        status = httpx.get(self.url + "/foreword/status", timeout=10).json()
+        httpx.post(self.url + "/cache/clear", json=body).raise_for_status()
+        status = httpx.get(self.url + "/foreword/status").json()
         return bool(status["ram"]["used_bytes"] == 0)
 
     def adapter(self, name: str) -> dict[str, Any]:
         """What our own status route says of one adapter."""
-        answer = httpx.get(self.url + "/foreword/status", timeout=10).json()
+        answer = httpx.get(self.url + "/foreword/status").json()
         found: dict[str, Any] = {each["name"]: each for each in answer["adapters"]}[name]
         return found
 
     def load_of(self, request_id: str, *, held_tokens: int = 0) -> dict[str, Any] | None:
         """Which tier served a request's load; None where nothing is known."""
         url = f"{self.url}/foreword/loads/{request_id}"
-        answer = httpx.get(url, params={"held": held_tokens}, timeout=10)
+        answer = httpx.get(url, params={"held": held_tokens})
         found: dict[str, Any] = answer.raise_for_status().json() if answer.is_success else {}
         assert answer.is_success or answer.status_code == 404
         return found or None
@@ -183,10 +184,10 @@ class Tier:
     def switch(self, adapter: str, *, enabled: bool) -> None:
         body = {"enabled": enabled, "reason": "slower than recomputing"}
         url = f"{self.url}/foreword/adapters/{adapter}"
-        httpx.put(url, json=body, timeout=10).raise_for_status()
+        httpx.put(url, json=body).raise_for_status()
 
     def destroy_salt(self, salt: str) -> None:
-        httpx.delete(f"{self.url}/foreword/salts/{salt}", timeout=20).raise_for_status()
+        httpx.delete(f"{self.url}/foreword/salts/{salt}").raise_for_status()
 
     def waited_ms(self, request_id: str) -> float:
         """How long a request's look-up and load took in the tier, by LMCache's log."""
@@ -195,7 +196,7 @@ class Tier:
         return float(said[-1])
 
     def status(self) -> dict[str, Any]:
-        answer: dict[str, Any] = httpx.get(self.url + "/status", timeout=10).json()
+        answer: dict[str, Any] = httpx.get(self.url + "/status").json()
         return answer
 
     def log(self) -> str:
@@ -296,17 +297,11 @@ class Engine:
 
     def flush(self) -> None:
         """Empty the device's cache."""
-        deadline_s = time.monotonic() + 30
-        while True:
-            answer = httpx.post(self.url + "/flush_cache", timeout=10)
-            if answer.status_code == 200:
-                return
-            assert time.monotonic() < deadline_s, answer.text
-            time.sleep(0.1)
+        flush(self.url)
 
     def metric(self, name: str) -> float:
         """Sum of a metric's samples; fails when there is none."""
-        text = httpx.get(self.url + "/metrics", timeout=10).text
+        text = httpx.get(self.url + "/metrics").text
         found = [
             float(line.rsplit(" ", 1)[1])
             for line in text.splitlines()

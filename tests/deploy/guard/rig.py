@@ -41,10 +41,11 @@ class Rig:
         cold = self.engine.ask(ids, salt=salt)
         chunks = STORED_TOKENS // CHUNK_TOKENS
         for name, before in zip(("ssd", "redis"), stored, strict=True):
-            assert eventually(lambda name=name, before=before: self._grew(name, before, chunks), 60)
+            assert eventually(lambda name=name, before=before: self.grew(name, before, chunks), 60)
         return ids, cold
 
-    def _grew(self, name: str, before: dict[str, int], chunks: int) -> bool:
+    def grew(self, name: str, before: dict[str, int], chunks: int) -> bool:
+        """Whether an adapter has stored so many chunks since its counts were these."""
         return bool(self.tier.adapter(name)["stores"]["chunks"] >= before["chunks"] + chunks)
 
     def ask(self, ids: list[int], salt: str) -> tuple[Answer, dict[str, Any], str]:

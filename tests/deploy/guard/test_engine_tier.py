@@ -15,6 +15,7 @@ import pytest
 
 from tests.deploy.guard.real import (
     CHUNK_TOKENS,
+    DEADLINE_S,
     Answer,
     Engine,
     Tier,
@@ -199,15 +200,15 @@ def test_a_dead_tier_costs_nothing(guarded: Engine, plain: Engine, tier: Tier) -
     tier.process.kill()
     first = guarded.ask(random_ids(PROMPT_TOKENS))
     assert first.storage == 0
-    assert eventually(lambda: guarded.metric("foreword_tier_open") == 1, 2)
+    assert eventually(lambda: guarded.metric("foreword_tier_open") == 1, 60)
 
     # Other processes on the machine make one round say little; a tier that is waited for fails all.
     rounds = []
     for _ in range(3):
         rounds.append(extra_costs(guarded, plain))
-        if max(rounds[-1]) <= 0.1:
+        if max(rounds[-1]) <= DEADLINE_S / 2:
             break
-    assert max(rounds[-1]) <= 0.1, rounds
+    assert max(rounds[-1]) <= DEADLINE_S / 2, rounds
 
 
 def extra_costs(guarded: Engine, plain: Engine) -> tuple[float, float]:
@@ -251,7 +252,7 @@ def test_a_restart_is_noticed_without_any_request(
     tier.start()
 
     assert eventually(
-        lambda: guarded.metric("foreword_tier_registrations_total") == registrations + 1, 20
+        lambda: guarded.metric("foreword_tier_registrations_total") == registrations + 1, 60
     )
     settled(guarded)
     guarded.flush()
@@ -273,7 +274,7 @@ def test_a_silent_tier_is_waited_for_only_once_and_let_go_of_afterwards(
     tier.process.signal(signal.SIGSTOP)
     try:
         late = guarded.ask(ids)
-        assert eventually(lambda: guarded.metric("foreword_tier_open") == 1, 2)
+        assert eventually(lambda: guarded.metric("foreword_tier_open") == 1, 60)
         meanwhile = [guarded.ask(prompt) for prompt in others]
     finally:
         tier.process.signal(signal.SIGCONT)

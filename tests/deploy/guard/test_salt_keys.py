@@ -154,23 +154,23 @@ def refused(keys: SaltKeys, salt: str) -> None:
 
 
 def test_a_disk_that_hangs_holds_up_only_what_needs_it_and_that_not_for_long(folder: Path) -> None:
-    keys = SaltKeys(MASTER, folder, wait_s=2)
+    keys = SaltKeys(MASTER, folder, wait_s=5)
     known = sealed_by(keys.for_sealing("known"))
     threads = threading.active_count()  # other tests of this process may have left some
     with hanging(folder, "slow"):
         waiting = threading.Thread(target=refused, args=(keys, "slow"))
         waiting.start()
-        began = time.monotonic()
         assert sealed_by(keys.for_sealing("known")) == known
-        assert time.monotonic() - began < 1.5
-        waiting.join(30)
+        assert waiting.is_alive()
+        waiting.join(60)
         assert not waiting.is_alive()
 
+        keys._wait_s = 60
         began = time.monotonic()
         for salt in ("slow", "new", "newer"):
             refused(keys, salt)
         assert keys.counts()[1] == 0
-        assert time.monotonic() - began < 1.5, "once it is known to hang nobody waits"
+        assert time.monotonic() - began < 30, "once it is known to hang nobody waits"
         assert threading.active_count() < threads + 8
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:

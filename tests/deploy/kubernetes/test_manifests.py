@@ -214,6 +214,17 @@ def test_the_tier_is_told_what_the_typed_settings_say() -> None:
     assert in_pod == parsed(told)
 
 
+def test_a_config_map_from_before_is_enough() -> None:
+    """Who brings `foreword-model` from an earlier version has no `TOOL_CALL_PARSER` in it."""
+    before = one("ConfigMap", "foreword-model")["data"].keys() - {"TOOL_CALL_PARSER"}
+    for container in engine_and_tier():
+        sources = [source["configMapRef"]["name"] for source in container["envFrom"]]
+        assert sources[-1] == "foreword-model", "what is set there holds"
+        known = before.union(*(one("ConfigMap", name)["data"] for name in sources[:-1]))
+        named = re.findall(r"\$\((\w+)\)", " ".join(container["args"]))
+        assert [name for name in named if name not in known] == []
+
+
 def test_gateways_find_each_engines_tier_server_beside_it() -> None:
     port = int(one("ConfigMap", "foreword-gateway")["data"]["FOREWORD_TIERS__PORT"])
     _, tier = engine_and_tier()
