@@ -21,7 +21,7 @@ def collection(http: httpx.Client, name: str, text: str = ROOMS) -> str:
     made = http.post("/v1/vector_stores", json={"name": name, "file_ids": [file["id"]]})
     made.raise_for_status()
     made_id = str(made.json()["id"])
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while http.get(f"/v1/vector_stores/{made_id}").json()["file_counts"]["completed"] < 1:
         assert time.monotonic() < deadline
         time.sleep(0.05)

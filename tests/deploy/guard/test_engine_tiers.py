@@ -169,7 +169,7 @@ def test_a_redis_that_is_slow_silent_or_gone_costs_one_request_its_deadline_at_m
 def test_a_redis_that_answers_and_then_sends_slowly_is_given_up(rig: Rig, salt: str) -> None:
     ids, cold = rig.new_prompt(salt)
     rig.forget()
-    late = rig.tier.adapter("redis")["loads"]["late"]
+    late, told = rig.tier.adapter("redis")["loads"]["late"], len(rig.tier.log())
     rig.tier.switch("ssd", enabled=False)
     try:
         for _ in range(5):
@@ -187,7 +187,8 @@ def test_a_redis_that_answers_and_then_sends_slowly_is_given_up(rig: Rig, salt: 
     assert answer.storage == 0
     assert answer.differs_from(cold) < TOLERANCE
     assert rig.tier.adapter("redis")["loads"]["late"] == late + 1
-    assert rig.tier.adapter("redis")["reason"] == "a load took more than 0.6 s"
+    # By now it may be in use again.
+    assert "redis is skipped: a load took more than 0.6 s" in rig.tier.log()[told:]
     assert answer.elapsed_s < cold.elapsed_s + (LOOKUP_MS + LOAD_MS + 2 * SLACK_MS) / 1000
 
 
