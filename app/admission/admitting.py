@@ -1,14 +1,17 @@
 """A model request at the door: what it may cost, and what of it its tenant's limits change."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
 from app.accounts import Account
 from app.callers import Caller, Priority, caller_of
 from app.completions import CompletionRequest
 from app.errors import InvalidRequestError, OutputLimitError
+from app.hot.departure import ended_by_departure
 from app.observation import stage
 from app.schemas import ChatCompletionRequest
 from app.services import services_of
@@ -38,13 +41,14 @@ async def admit(
     Raises:
         OutputLimitError: it asks for more than its tenant may have.
         AdmissionError: it can't be let in now.
+        ClientDisconnect: its client left while it waited.
     """
     services, caller = services_of(request), caller_of(request)
     body = _bounded(body, caller, prompts, services.settings.gateway.default_max_tokens)
     options = body.foreword
     deadline_s = _deadline_s(request, options.deadline_s if options else None)
     answer = (body.completion_limit or _USUAL_ANSWER) * _copies(body) * prompts
-    with stage("admit"):
+    with stage("admit"), _ended_with_client(request):
         ticket = await services.admission.enter(
             caller,
             cost_tokens=received_bytes // _BYTES_A_TOKEN + answer,
@@ -57,6 +61,23 @@ async def admit(
         account.deadline_s = deadline_s
         account.max_prompt_tokens = caller.limits.max_prompt_tokens
     return body
+
+
+@contextmanager
+def _ended_with_client(request: HTTPConnection) -> Iterator[None]:
+    """What waits in it gives its place on when the client leaves; who asks for a request within
+    another one looks after that itself.
+
+    Raises:
+        ClientDisconnect: that came to pass.
+    """
+    if not isinstance(request, Request):
+        yield
+        return
+    with ended_by_departure(request.scope, request.receive):
+        yield
+        return
+    raise ClientDisconnect
 
 
 def _bounded(body: Body, caller: Caller, prompts: int, default: int | None) -> Body:

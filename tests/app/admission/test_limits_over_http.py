@@ -299,9 +299,11 @@ def test_a_client_that_goes_away_frees_its_place(gateway: Gateway) -> None:
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\n"
         f"Authorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    with gateway.busy(key), socket.create_connection((host, int(port)), timeout=60) as gone:
-        gone.sendall(head.encode() + body)
-        _until_busy(gateway, waiting=1)
+    with gateway.busy(key):
+        with socket.create_connection((host, int(port)), timeout=60) as gone:
+            gone.sendall(head.encode() + body)
+            _until_busy(gateway, waiting=1)
+        _until_nobody_waits(gateway)
     # The answers to all three would take longer than is waited here.
     assert _levels(gateway) == (0, 0)
 
@@ -356,6 +358,13 @@ def _until_busy(gateway: Gateway, *, waiting: int = 0) -> None:
         if busy and _value(page, "foreword_queue_depth") >= waiting:
             return
         assert time.monotonic() < deadline, "the engine was never busy"
+        time.sleep(0.01)
+
+
+def _until_nobody_waits(gateway: Gateway) -> None:
+    deadline = time.monotonic() + 30
+    while _value(gateway.ask("GET", "/metrics").text, "foreword_queue_depth"):
+        assert time.monotonic() < deadline, "who left still waits"
         time.sleep(0.01)
 
 
