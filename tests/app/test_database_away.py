@@ -29,7 +29,7 @@ from bench.engine_sim import SimulatorThread
 from tests.gateways import gateway_settings, running_gateway, served_routes, wait_until_ready
 from tests.postgres_server import running_postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 Route = tuple[str, str]
 

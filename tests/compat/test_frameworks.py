@@ -10,7 +10,7 @@ from tests.frameworks import framework_python
 
 HERE = Path(__file__).parent
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("name", ["langchain", "llamaindex"])

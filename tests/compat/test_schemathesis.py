@@ -13,7 +13,7 @@ import pytest
 from bench.engine_sim import ClockConfig, SimulatorConfig, SimulatorThread
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 CHECKS = (
     "not_a_server_error",

@@ -16,7 +16,7 @@ from tests.docs.world import FOLDERS, Gateway, Page, started
 from tests.simulators import usual_config
 from tests.tokenizer_folders import CHATML_TOOLS, write_tokenizer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ def test_pages_that_are_linked_are_part_of_the_site() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(
     tmp_path: Path,
 ) -> None:

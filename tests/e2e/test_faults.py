@@ -21,7 +21,7 @@ from tests.e2e.replies import Reply, new_prompt
 from tests.e2e.tier_stack import CHUNK_TOKENS, TierStack, eventually
 from tests.e2e.traffic import Traffic
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 RESTART_S = 200.0
 # Once a second the gateway writes the rows that wait.

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import UserStack
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 HELLO: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 

@@ -15,7 +15,7 @@ from bench.faults.run import Suite
 from bench.faults.traffic import Traffic
 from bench.faults.world import WorldOptions, running_world
 
-pytestmark = [pytest.mark.slow, pytest.mark.anyio, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.anyio, pytest.mark.timeout(900)]
 
 CLIENTS, MOST_TOKENS = 12, 96
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.conftest import UserStack
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 
 def test_the_projects_lock_is_current_with_the_default_models_own_tokenizer(

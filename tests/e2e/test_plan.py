@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import UserStack
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 
 def planned(stack: UserStack, arguments: str) -> Any:

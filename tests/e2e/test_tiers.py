@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.books import assert_served, told_alike
 from tests.e2e.tier_stack import PAGE_TOKENS, POOL_TOKENS, RAM_TOKENS, TierStack, eventually
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 PROMPT_WORDS = 300
 

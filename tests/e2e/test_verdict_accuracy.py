@@ -96,7 +96,7 @@ def test_verdicts_of_a_simulated_engine_are_right(
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_verdicts_of_the_real_engine_are_right(engine: RealEngine, tmp_path: Path) -> None:
     tiers = TiersSettings(url=engine.stack.tier_url)
     score = _run(engine.url, tmp_path / "homes", engine.model_path, tiers, store_s=1.5)

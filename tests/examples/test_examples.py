@@ -13,7 +13,7 @@ from tests.examples.conftest import EXAMPLES, ROOT, Examples
 from tests.examples.workflow import Step, job_steps, job_variables
 from tests.frameworks import framework_python
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 WORKFLOW = EXAMPLES / "ci/prompts.yaml"
 BASH = ("bash", "-eo", "pipefail", "-c")

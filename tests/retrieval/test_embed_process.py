@@ -53,7 +53,7 @@ def process() -> Iterator[ProcessEmbedder]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 class TestProcessEmbedder(EmbedderContract):
     @pytest.fixture
     def embedder(self, process: ProcessEmbedder) -> ProcessEmbedder:
@@ -149,7 +149,7 @@ class TestProcessEmbedder(EmbedderContract):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_process_ends_when_its_owner_is_killed_and_torch_stays_out_of_the_owner() -> None:
     script = (
         "import sys, threading\n"

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from bench.engine_sim import SimulatorThread
 from tests.ui.conftest import SAMPLES, Visit, visiting
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 HOSTILE_NAME = "<img src=x onerror=window.owned=1>.md"
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from app.ui.vendoring import fetch, read_pins
 from tests.ui.conftest import SAMPLES, Scheme, Visit, visiting
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PLACES = ("chat", "collections", "report", "templates", "plan", "explain/last", "nowhere")
 _SERIOUS = {"serious", "critical"}

@@ -14,7 +14,7 @@ from bench.engine_sim import ClockConfig, SimulatorConfig, SimulatorThread
 from tests.app.batches.requests import CHAT, chat_line, ended, read, upload
 from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PREFIXES, LINES, WORDS = 20, 1000, 120
 

@@ -86,7 +86,7 @@ def dumps(engine_python: Path) -> Iterator[Mapping[str, "subprocess.Popen[str]"]
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("program", FILES)
 def test_the_tables_are_what_the_installed_parsers_have(
     program: str, dumps: Mapping[str, "subprocess.Popen[str]"]
