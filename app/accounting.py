@@ -5,6 +5,7 @@ request goes on.
 """
 
 import time
+from array import array
 
 import anyio
 from msgspec.structs import replace
@@ -104,8 +105,8 @@ class RequestAccounting:
             salt=prepared.salt,
             replica=replica.name,
             collection=prepared.collection,
-            token_ids=prompt.token_ids,
-            packed=prompt.packed,
+            packed=prompt.packed or array("I", prompt.token_ids).tobytes(),
+            opening=b"" if prompt.stem is None else prompt.stem.packed,
             pieces=pieces_of(prompt),
             sent_at=at,
         )
@@ -223,7 +224,7 @@ class RequestAccounting:
             return
         assert account.replica is not None
         chunk_tokens = expectation.rules.chunk_tokens
-        if chunk_tokens is not None and len(expectation.prompt.token_ids) >= chunk_tokens:
+        if chunk_tokens is not None and expectation.tokens >= chunk_tokens:
             within_s = self._settings.accounting.tier_wait_s
             await account.replica.counters.looks.if_older(_GUARD_KNOWN_S, within_s=within_s)
 

@@ -210,7 +210,7 @@ class Account(msgspec.Struct, kw_only=True, eq=False):
             row.template, row.collection = prepared.template, prepared.collection
             row.replica, row.route_reason = prepared.replica, prepared.route_reason
             if prompt_tokens is None and prepared.prompt is not None:
-                row.prompt_tokens = len(prepared.prompt.token_ids)
+                row.prompt_tokens = prepared.prompt.tokens
             if (mode := prepared.mode) is not None:
                 row.mode, row.predicted_ttft_s = mode._value_, predicted_ttft_s(prepared)
             if prepared.mode_reason:

@@ -211,5 +211,5 @@ def _without_controls(view: ReplicaView, prompt: Prompt, *, with_excerpts: bool)
 def _is_too_long(view: ReplicaView, request: ChatCompletionRequest, made: MadePrompt) -> bool:
     if made.tokenized is None:
         return False
-    needed = len(made.tokenized.token_ids) + (request.completion_limit or 1)
+    needed = made.tokenized.tokens + (request.completion_limit or 1)
     return needed > view.info.context_tokens

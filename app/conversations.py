@@ -30,7 +30,8 @@ from prompts.errors import ChatTemplateError, TranscriptRewriteError
 from retrieval import Excerpt
 
 _DIGEST_BYTES = 16
-_ENTRY_BYTES = 500
+# The objects around a text and its ids, and the texts around those of a turn.
+_ENTRY_BYTES = 800
 # A token id in a tuple, and the object for what is written about it.
 _TOKEN_BYTES = 8
 _ID_BYTES = 4
@@ -38,8 +39,10 @@ _OWN_BYTES = 120
 # Noted with a stem: the key of the last answer in it, what the next one's goes on with, and the
 # answers in it that the model spelled otherwise than their text is encoded.
 _SAID, _BEGUN, _OWN = "answer's key", "begun key", "own ids"
+# With a stem, too: its messages but the last, with the texts that are kept once.
+_ONCE = "messages with texts that are kept once"
 # Texts from here on are kept once, however many conversations begin with them.
-_LONG_CHARACTERS = 4096
+_LONG_CHARACTERS = 512
 
 
 # How many bytes a text takes, before it in a digest.
@@ -179,7 +182,7 @@ class Conversations:
     `max_bytes` is of all that is kept, about: texts, token ids and the objects around them.
     """
 
-    def __init__(self, *, max_bytes: int = 128 * 2**20) -> None:
+    def __init__(self, *, max_bytes: int = 64 * 2**20) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
@@ -243,44 +246,43 @@ class Conversations:
         transcript: Transcript | None,
     ) -> None:
         """Remember what the model said to a prompt; `transcript` is the one of that prompt."""
-        prompt, held_ids = sent.prompt, sent.hashed()
-        held_ids.update(array("I", output_ids).tobytes())
+        prompt, held_ids, ids = sent.prompt, sent.hashed(), array("I", output_ids)
+        held_ids.update(ids.tobytes())
         cuts = tuple(sent.cuts) if transcript is None else ()
         own: OwnIds = ()
         if sent.stem is not None and transcript is None:
             own = sent.stem.notes.get(_OWN, ())
         key = _answered_key(salt, prompt, answer, sent.stem)
-        held = len(answer.content) + _TOKEN_BYTES * (len(output_ids) + len(cuts))
+        held = len(answer.content) + _ID_BYTES * len(ids) + _TOKEN_BYTES * len(cuts)
         if own:
             held += sum([_OWN_BYTES + _TOKEN_BYTES * len(ids) for _, ids in own])
         if transcript is not None:
             characters = sum(len(message.content) for message in transcript.messages)
             held += _TOKEN_BYTES * len(transcript.token_ids) + characters
+        messages, notes = prompt.messages, None if sent.stem is None else sent.stem.notes
+        if notes is not None:
+            messages = (*notes.get(_ONCE, messages[:-1]), messages[-1])
         texts: list[str] = []
-        messages = []
-        for message in prompt.messages:
+        for message in messages:
             if len(message.content) >= _LONG_CHARACTERS:
                 texts.append(message.content)
             else:
                 held += len(message.content)
-            messages.append(message)
-        self._keep(
-            key,
-            Answered(
-                tokenizer=tokenizer.identity,
-                messages=tuple(messages),
-                tools=prompt.tools,
-                output_ids=tuple(output_ids),
-                answer=answer,
-                held_bytes=len(sent.packed) + _ID_BYTES * len(output_ids),
-                held_digest=held_ids.digest(),
-                transcript=transcript,
-                own=own,
-                cuts=cuts,
-            ),
-            tuple(texts),
-            held,
+        answered = Answered(
+            tokenizer=tokenizer.identity,
+            messages=messages,
+            tools=prompt.tools,
+            output_ids=ids,
+            answer=answer,
+            held_bytes=len(sent.packed) + _ID_BYTES * len(ids),
+            held_digest=held_ids.digest(),
+            transcript=transcript,
+            own=own,
+            cuts=cuts,
         )
+        self._keep(key, answered, tuple(texts), held)
+        if notes is not None and answered.messages is not messages:
+            notes[_ONCE] = answered.messages[:-1]
 
     def _find(self, key: bytes) -> object:
         entry = self._entries.get(key)
@@ -295,7 +297,8 @@ class Conversations:
         shared: dict[str, str] = {}
         for text in texts:
             one, added = self._shared.take(text)
-            shared[text] = one
+            if one is not text:
+                shared[text] = one
             self._bytes += added
         if shared:
             value.messages = _with_texts(value.messages, shared)

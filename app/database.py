@@ -3,17 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import alembic.command
-import alembic.config
 import sqlalchemy
-from alembic.migration import MigrationContext
 
 from app.errors import DatabaseError, HomeError
 from cache.backfill import count_rows_once
 from cache.labels import LabelCaps
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
 _BUSY_TIMEOUT_MS = 10_000
 # Any number but the ledger's own: "fwmigr" in ASCII.
 _MIGRATION_LOCK = 0x66776D696772
@@ -71,10 +72,12 @@ def open_database(where: Path | str, *, caps: LabelCaps | None = None) -> sqlalc
     return _open_server(url, caps)
 
 
-def migrations(connection: sqlalchemy.Connection) -> alembic.config.Config:
+def migrations(connection: sqlalchemy.Connection) -> "Config":
     """What Alembic's commands want to know, so that they work on this connection."""
-    config = alembic.config.Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
     config.attributes["connection"] = connection
     return config
 
@@ -136,10 +139,26 @@ def _bring_up_to_date(engine: sqlalchemy.Engine, caps: LabelCaps | None) -> None
                 connection.execute(sqlalchemy.select(lock))
             else:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
-            before = MigrationContext.configure(connection).get_current_revision()
-            alembic.command.upgrade(migrations(connection), "head")
+            before = _revision(connection)
+            if before == newest_revision():
+                return
+            from alembic import command  # it takes 10 MB, and most starts find nothing to do
+
+            command.upgrade(migrations(connection), "head")
             if before == _NO_ROLLUPS:
                 count_rows_once(connection, caps or LabelCaps())
     except sqlalchemy.exc.DBAPIError:
         engine.dispose()
         raise
+
+
+def newest_revision() -> str:
+    """The schema that this version uses: migrations' files are named by their revisions."""
+    return max(path.name.partition("_")[0] for path in _MIGRATIONS.glob("versions/[0-9]*_*.py"))
+
+
+def _revision(connection: sqlalchemy.Connection) -> str | None:
+    """The schema that the database has; None where there is none."""
+    if not sqlalchemy.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(sqlalchemy.text("SELECT version_num FROM alembic_version")).scalar()

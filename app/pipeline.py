@@ -85,7 +85,7 @@ def _check_prompt(account: Account) -> None:
     limit, prepared = account.max_prompt_tokens, account.prepared
     if limit is None or prepared is None or prepared.prompt is None:
         return
-    if (tokens := len(prepared.prompt.token_ids)) > limit:
+    if (tokens := prepared.prompt.tokens) > limit:
         raise PromptLimitError(tokens, limit)
 
 

@@ -83,7 +83,7 @@ async def prepare(
         made, context, messages = await _made(asking)
     prompt, tokenized, salt = made.prompt, made.tokenized, made.salt
     if tokenized is not None:
-        _check_length(view, request, context, len(tokenized.token_ids))
+        _check_length(view, request, context, tokenized.tokens)
     if context.remember is not None:
         context.remember(None)
     return Prepared(

@@ -47,7 +47,7 @@ class GatewaySettings(_Section):
         description="longest time that a shutdown waits for answers under way; then they are cut",
     )
     conversation_mb: int = Field(
-        128, gt=0, description="memory for what earlier turns were shown and the model said"
+        64, gt=0, description="memory for what earlier turns were shown and the model said"
     )
     opening_mb: int = Field(
         32, gt=0, description="memory for prompts' beginnings, so that only what is new is encoded"
@@ -445,8 +445,11 @@ class AccountingSettings(_Section):
     """What could have been re-used, and why it was not."""
 
     enabled: bool = Field(True, description="compare each request with what earlier ones had left")
-    max_pages: int = Field(
-        1_000_000, gt=0, description="pages remembered, about 120 bytes each; then the oldest go"
+    max_pages: int | None = Field(
+        None,
+        gt=0,
+        description="pages remembered, about 120 bytes each; then the oldest go. Unless given, 16 "
+        "times what an engine's KV pool holds, but 250,000 to 4,000,000",
     )
     max_lineages: int = Field(
         10_000, gt=0, description="kinds of prompts whose last one is kept to find what changed"

@@ -66,15 +66,12 @@ class Accountant:
 
         `keys` and `match` are the index's own of this prompt at `sent_at`, where they are known.
         """
-        packed = prompt.packed or array("I", prompt.token_ids).tobytes()
         if keys is None:
-            ids = array("I")
-            ids.frombytes(packed)
-            keys = self._index.keys(ids)
+            keys = self._index.keys(prompt.packed)
         if match is None:
             match = self._index.match(keys, salt=prompt.salt, sent_at=prompt.sent_at)
         self._index.sent(keys, salt=prompt.salt, replica=prompt.replica, at=prompt.sent_at)
-        tokens, whole = len(prompt.token_ids), match.left * rules.page_tokens
+        tokens, whole = prompt.tokens, match.left * rules.page_tokens
         rivals = self._rivals(prompt.salt, keys) if match.racing > match.left else []
         lineage = LineageKey(prompt.salt, prompt.template.partition("@")[0], prompt.collection)
         expectation = Expectation(
@@ -82,10 +79,9 @@ class Accountant:
             lineage=lineage,
             tokens=tokens,
             rules=rules,
-            packed=packed,
             keys=keys,
             match=match,
-            recollection=self._lineages.recall(lineage, prompt.pieces, packed),
+            recollection=self._lineages.recall(lineage, prompt.pieces, prompt.packed),
             ideal_tokens=whole if whole < tokens else rules.limit(tokens),
             predicted_tokens=predicted_tokens(match, rules, replica=prompt.replica, tokens=tokens),
             rivals=rivals,
@@ -116,7 +112,8 @@ class Accountant:
         expectation.learnt = EarlierPrompt(
             request_id=prompt.request_id,
             template=prompt.template,
-            packed=expectation.packed,
+            opening=prompt.opening,
+            rest=prompt.packed[len(prompt.opening) :],
             pieces=prompt.pieces,
             tails=expectation.recollection.tails,
             session=prompt.session,
@@ -154,7 +151,7 @@ class Accountant:
             # Prompt and output, but for the last token, are in the engine's cache now.
             left, tokens = expectation.keys, expectation.tokens + len(output or ()) - 1
             if output and tokens // rules.page_tokens > len(left.packed) // KEY_BYTES:
-                ids = expectation.packed + array("I", output[:-1]).tobytes()
+                ids = prompt.packed + array("I", output[:-1]).tobytes()
                 left = self._index.extended(left, ids)
         is_told = False
         if outcome.first_token_at is not None:
@@ -168,7 +165,9 @@ class Accountant:
         self._landed(expectation)
         recollection, learnt = expectation.recollection, expectation.learnt
         if recollection.candidates:
-            new = ComparedPrompt(prompt.template, expectation.packed, prompt.pieces, prompt.session)
+            new = ComparedPrompt(
+                prompt.template, prompt.packed, prompt.pieces, prompt.session, prompt.opening
+            )
             comparison = expectation.comparison = compare(new, recollection)
             if comparison is not None:
                 self._lineages.compared(comparison.earlier, learnt)

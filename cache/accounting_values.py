@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from cache.accounting_losses import EngineRules
-from cache.accounting_pieces import Piece
+from cache.accounting_pieces import ID_BYTES, Piece
 from cache.divergence import Comparison
 from cache.lineage import EarlierPrompt, LineageKey, Recollection
 from cache.page_keys import PageKeys
@@ -16,7 +16,7 @@ from cache.prefix_match import Match
 class PrefixIndex(Protocol):
     """What the accountant asks of a prefix index; its naive twin offers the same."""
 
-    def keys(self, token_ids: Sequence[int]) -> PageKeys: ...
+    def keys(self, token_ids: bytes) -> PageKeys: ...
     def extended(self, keys: PageKeys, token_ids: bytes) -> PageKeys: ...
     def match(self, keys: PageKeys, *, salt: str, sent_at: float) -> Match: ...
     def sent(self, keys: PageKeys, *, salt: str, replica: str, at: float) -> None: ...
@@ -37,10 +37,10 @@ class PrefixIndex(Protocol):
 class SentPrompt(msgspec.Struct, kw_only=True, frozen=True):
     """A prompt on its way to a replica.
 
-    `template` is `name@version`. `packed` are the token ids as in `TokenizedPrompt`; without it
-    they are packed here. `session`, where known, names the conversation. `sent_at` is of the same
-    clock as all other times. `scaffold_tokens`, for `for_client`, are the tokens up to the end of
-    the leading static segments.
+    `template` is `name@version`. `packed` are the token ids as in `TokenizedPrompt`; `opening` is
+    what of them many prompts begin with, one object for all of those. `session`, where known, names
+    the conversation. `sent_at` is of the same clock as all other times. `scaffold_tokens`, for
+    `for_client`, are the tokens up to the end of the leading static segments.
     """
 
     request_id: str
@@ -48,13 +48,18 @@ class SentPrompt(msgspec.Struct, kw_only=True, frozen=True):
     tenant: str
     salt: str
     replica: str
-    token_ids: tuple[int, ...]
+    packed: bytes
     pieces: tuple[Piece, ...]
     sent_at: float
     scaffold_tokens: int = 0
     collection: str | None = None
-    packed: bytes = b""
+    opening: bytes = b""
     session: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Its length."""
+        return len(self.packed) // ID_BYTES
 
 
 class Outcome(msgspec.Struct, kw_only=True, frozen=True):
@@ -90,7 +95,6 @@ class Expectation(msgspec.Struct, kw_only=True, eq=False):
     prompt: SentPrompt
     tokens: int
     rules: EngineRules
-    packed: bytes
     keys: PageKeys
     match: Match
     lineage: LineageKey

@@ -22,12 +22,13 @@ Range = tuple[int, int]
 
 
 class ComparedPrompt(msgspec.Struct, frozen=True):
-    """What of a new prompt is compared."""
+    """What of a new prompt is compared; its `opening` is as in `EarlierPrompt`."""
 
     template: str
     packed: bytes
     pieces: tuple[Piece, ...]
     session: str | None = None
+    opening: bytes = b""
 
     @property
     def tokens(self) -> int:
@@ -54,14 +55,14 @@ def compare(prompt: ComparedPrompt, recollection: Recollection) -> Comparison | 
     """The prompt beside the candidate that explains most of its tokens; None without candidates."""
     if not recollection.candidates:
         return None
-    candidates, packed = recollection.candidates, prompt.packed
+    candidates = recollection.candidates
     if len(candidates) == 1:
         earlier = candidates[0]
         likely = prompt.pieces[-1].start if prompt.pieces else 0
-        shared = shared_start(packed, earlier.packed, likely=likely)
+        shared = _shared(prompt, earlier, likely=likely)
     else:
         earlier, shared = _best(prompt, candidates)
-    if shared * ID_BYTES in (len(packed), len(earlier.packed)):
+    if shared in (prompt.tokens, earlier.tokens):
         return Comparison(earlier, shared, None, Cause.SEGMENT_CHANGED, ())
     divergence = _in_last_message(prompt, earlier, shared)
     if divergence is not None:
@@ -76,13 +77,22 @@ def _best(prompt: ComparedPrompt, candidates: Sequence[EarlierPrompt]) -> tuple[
     """The candidate that explains most tokens, and how many leading ones are the same."""
     most, best, shared = -1, candidates[0], 0
     for candidate in candidates:
-        length = shared_start(prompt.packed, candidate.packed)
+        length = _shared(prompt, candidate)
         if length == prompt.tokens:
             return candidate, length
         explained = length + _seen_behind(prompt, candidate, length)
         if explained > most:
             most, best, shared = explained, candidate, length
     return best, shared
+
+
+def _shared(prompt: ComparedPrompt, earlier: EarlierPrompt, *, likely: int = 0) -> int:
+    """Leading tokens that are the same."""
+    opening = earlier.opening
+    if opening != prompt.opening:
+        return shared_start(prompt.packed, earlier.packed, likely=likely)
+    known = len(opening)
+    return (known // ID_BYTES) + shared_start(prompt.packed[known:], earlier.rest)
 
 
 def _seen_behind(prompt: ComparedPrompt, earlier: EarlierPrompt, shared: int) -> int:

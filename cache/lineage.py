@@ -6,7 +6,7 @@ recently are forgotten.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import repeat
@@ -21,6 +21,7 @@ from prompts import Volatility
 _TAIL_TOKENS = 16
 _MOST_CANDIDATES = 4
 _PIECE_BYTES = 400
+_FEW_PIECES = 8
 _digest = attrgetter("digest")
 
 
@@ -39,28 +40,31 @@ class LineageKey(msgspec.Struct, frozen=True, gc=False):
 class EarlierPrompt(msgspec.Struct, kw_only=True, eq=False):
     """A prompt whose KV the engine had computed.
 
-    `packed` has its token ids. `answers` are digests of the model's output as the message that it
-    may be in the next prompt, once known. `tails` are the last tokens of segments that may vary at
-    their heads.
+    `opening` and `rest` have its token ids, packed; `opening` is what other prompts may begin with
+    too, and is held once for all of them. `answers` are digests of the model's output as the
+    message that it may be in the next prompt, once known. `tails` are the last tokens of segments
+    that may vary at their heads.
     """
 
     request_id: str
     template: str
-    packed: bytes
+    rest: bytes
     pieces: tuple[Piece, ...]
+    opening: bytes = b""
     tails: tuple[Tail, ...] = ()
     session: str | None = None
     answers: tuple[bytes, ...] = ()
-    digests: frozenset[bytes] = frozenset()
-    """Of all its pieces; made here, as the next one is."""
+    digests: frozenset[bytes] | tuple[bytes, ...] = ()
+    """Of all its pieces; made here, as the next one is. A set of few takes ten times as much."""
     weight: int = 0
-    """About the bytes that it takes."""
+    """About the bytes that it takes, but for its opening."""
 
     def __post_init__(self) -> None:
-        self.digests = frozenset(map(_digest, self.pieces))
-        self.weight = len(self.packed) + _PIECE_BYTES * (1 + len(self.pieces))
+        many = len(self.pieces) > _FEW_PIECES
+        self.digests = (frozenset if many else tuple)(map(_digest, self.pieces))
+        self.weight = len(self.rest) + _PIECE_BYTES * (1 + len(self.pieces))
 
-    def lasts_in(self, digests: frozenset[bytes]) -> bool:
+    def lasts_in(self, digests: Container[bytes]) -> bool:
         """Whether all of its pieces that should stay the same are among these."""
         for piece in reversed(self.pieces):  # what is missing is mostly the last
             lasting = piece.document or piece.volatility < Volatility.TURN
@@ -69,9 +73,14 @@ class EarlierPrompt(msgspec.Struct, kw_only=True, eq=False):
         return True
 
     @property
+    def packed(self) -> bytes:
+        """Its token ids."""
+        return self.opening + self.rest
+
+    @property
     def tokens(self) -> int:
         """Its length."""
-        return len(self.packed) // ID_BYTES
+        return (len(self.opening) + len(self.rest)) // ID_BYTES
 
 
 class Recollection(msgspec.Struct, kw_only=True, frozen=True):
@@ -96,6 +105,12 @@ class _Lineage:
     owns_all: bool = False
 
 
+@dataclass(slots=True)
+class _Opening:
+    packed: bytes
+    prompts: int = 0
+
+
 class Lineages:
     """All lineages, bounded together. One event loop owns it."""
 
@@ -105,6 +120,8 @@ class Lineages:
         self._lineages: dict[LineageKey, _Lineage] = {}
         self._prompts: OrderedDict[EarlierPrompt, LineageKey] = OrderedDict()
         self._of_salt: dict[str, dict[EarlierPrompt, None]] = {}
+        # Each once, with how many prompts begin so.
+        self._openings: dict[bytes, _Opening] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -162,6 +179,8 @@ class Lineages:
             of_salt = self._of_salt[key.salt] = {}
         of_salt[prompt] = None
         self._bytes += prompt.weight
+        if prompt.opening:
+            self._take(prompt)
         while len(self._prompts) > self._max_prompts or self._bytes > self._max_bytes:
             self._forget(next(iter(self._prompts)))
 
@@ -201,6 +220,8 @@ class Lineages:
         if not of_salt:
             del self._of_salt[key.salt]
         self._bytes -= prompt.weight
+        if prompt.opening:
+            self._leave(prompt.opening)
         lineage = self._lineages[key]
         lineage.prompts -= 1
         if lineage.prompts == 0:
@@ -214,6 +235,21 @@ class Lineages:
                 del lineage.tails[tail]
         if lineage.latest is prompt:
             lineage.latest, lineage.owns_all = None, False
+
+    def _take(self, prompt: EarlierPrompt) -> None:
+        known = self._openings.get(prompt.opening)
+        if known is None:
+            known = self._openings[prompt.opening] = _Opening(prompt.opening)
+            self._bytes += len(prompt.opening)
+        prompt.opening = known.packed
+        known.prompts += 1
+
+    def _leave(self, opening: bytes) -> None:
+        known = self._openings[opening]
+        known.prompts -= 1
+        if not known.prompts:
+            del self._openings[opening]
+            self._bytes -= len(opening)
 
 
 def _after_latest(lineage: _Lineage, pieces: Sequence[Piece]) -> Recollection | None:

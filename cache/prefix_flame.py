@@ -11,6 +11,8 @@ from cache.page_keys import KEY_BYTES, PageKeys, shared_pages
 from cache.prefix_flame_pieces import Piece, export, pieces
 
 _KEPT_NODES = 4096
+# From here on, what was served once and bears no name is put together at once, not when it is old.
+_CROWDED_NODES = 2048
 _KEPT_PAGES = 200_000
 _LABELS_A_PAGE = 3
 _MOST_LABELS = 256  # of one prompt
@@ -20,8 +22,9 @@ _NO_NAMES: Sequence[str] = ()
 class Flame:
     """Counts served prompts by their openings; the least recently used ends are put together."""
 
-    def __init__(self, *, page_tokens: int) -> None:
+    def __init__(self, *, page_tokens: int, crowded_nodes: int = _CROWDED_NODES) -> None:
         self._page_tokens = page_tokens
+        self._crowded_nodes = crowded_nodes
         self._root = Piece(b"", "", None)
         self._pieces = self._pages = self._clock = 0
 
@@ -48,15 +51,20 @@ class Flame:
                 names[start // size] = [text]
             elif text not in of_page and len(of_page) < _LABELS_A_PAGE:
                 of_page.append(text)
-        piece, page = self._root, 0
+        piece, page, is_cut_off = self._root, 0, False
+        is_crowded = self._pieces >= self._crowded_nodes
         piece.used = clock
         piece.requests += 1
         piece.known += known
         for cut in sorted({*names, cached_pages, pages}):
             stop = min(cut, pages)
-            while page < stop:
+            while page < stop and not is_cut_off:
                 at, end = page * KEY_BYTES, stop * KEY_BYTES
                 found = piece.children.get(packed[at : at + KEY_BYTES])
+                is_last = stop == pages and page >= cached_pages and page not in names
+                if is_last and is_crowded and found is None:
+                    is_cut_off = True
+                    break
                 if (
                     found is None
                     or packed[at : min(end, at + len(found.keys))] != found.keys
@@ -70,7 +78,7 @@ class Flame:
                 piece.requests += 1
                 piece.known += known
                 piece.cached += known and page <= cached_pages
-        end, ends = max(0, prompt_tokens - page * size), piece.ends
+        end, ends = max(0, prompt_tokens - page * size), piece.other if is_cut_off else piece.ends
         ends.requests += 1
         ends.served += end
         ends.known += end if known else 0

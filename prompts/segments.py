@@ -229,6 +229,15 @@ class TokenizedPrompt:
     stem: "PromptStem | None" = field(default=None, compare=False, repr=False)
 
     @property
+    def tokens(self) -> int:
+        """How many ids it has."""
+        return len(self.token_ids)
+
+    def ids_from(self, start: int) -> Sequence[int]:
+        """The ids from one on, of which there may be few among many."""
+        return self.token_ids[start:]
+
+    @property
     def cuts(self) -> Iterable[int]:
         """Characters at which the text was divided when it was encoded, as far as it is known."""
         return self.layout.cuts if self.layout is not None else ()

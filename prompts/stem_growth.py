@@ -301,7 +301,6 @@ def _stem(
         packed=stem.packed + packed[: tokens * ID_BYTES],
         hashed=hashed,
         lasting=dict(stem.lasting),
-        ids=(*stem.ids, *ids[:tokens]),
         last_ids=ids[tokens:],
         last_packed=packed[tokens * ID_BYTES :],
         trims=rest.trims,

@@ -112,7 +112,6 @@ def _cut_at(
         tokens=first,
         packed=tokenized.packed[: first * ID_BYTES],
         hashed=blake2b(tokenized.packed[: first * ID_BYTES], digest_size=DIGEST_BYTES),
-        ids=tokenized.token_ids[:first],
         last_ids=tokenized.token_ids[stop:],
         last_packed=tokenized.packed[stop * ID_BYTES :],
         trims=asked[0],

@@ -25,11 +25,12 @@ from prompts.segments import (
     scaffold_stop,
 )
 from prompts.token_cache import EncodedSpan
+from prompts.token_runs import ID_BYTES
 from prompts.tokens import PromptTokenizer
 
 _OBJECTS_BYTES = 4_000
-# A token id in a tuple and packed, the pair of a span and its place, a page's key.
-_TOKEN_BYTES = 24
+# A token id packed and as JSON, the pair of a span and its place, a page's key.
+_TOKEN_BYTES = 16
 _SCAFFOLD, _CUTS = "scaffold tokens", "cuts"
 
 
@@ -68,7 +69,6 @@ class PromptStem:
     hashed: blake2b = field(repr=False, compare=False)
     notes: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
     lasting: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
-    ids: tuple[int, ...] = field(repr=False)
     last_ids: tuple[int, ...] = field(repr=False)
     last_packed: bytes = field(repr=False)
     trims: tuple[Trim, ...]
@@ -117,6 +117,11 @@ class PromptStem:
             return None
         return text, self.tokenizer.cache.encode(self.stretch.parts(text))
 
+    @property
+    def ids(self) -> Sequence[int]:
+        """The leading ids that all have in common."""
+        return _unpacked(self.packed)
+
     def scaffold_tokens(self) -> int | None:
         """Leading tokens of static segments; None where the last message is in one of them."""
         if _SCAFFOLD not in self.notes:
@@ -162,25 +167,41 @@ class PromptStem:
 
 
 class StemPrompt(TokenizedPrompt):
-    """A prompt of a stem; where its parts lie is worked out only for who asks.
+    """A prompt of a stem; its ids as numbers, and where its parts lie, are only for who asks.
 
     Equal to what encoding the whole makes of it.
     """
 
-    __slots__ = ("_encoded", "_made_layout", "_stop")
+    __slots__ = ("_encoded", "_ids", "_made_layout", "_stop")
     stem: PromptStem
 
     def __init__(self, stem: PromptStem, content: str, encoded: EncodedSpan, stop: int) -> None:
         """Args: `stop` is the character of the text at which the last message ends."""
         self.prompt = stem.prompt.with_last(stem.last_segment(content))  # type: ignore[misc]
-        self.token_ids = (*stem.ids, *encoded.ids, *stem.last_ids)  # type: ignore[misc]
         self.packed = b"".join(  # type: ignore[misc]
             (stem.packed, encoded.packed, stem.last_packed)
         )
         self.stem = stem
         self._encoded = encoded
         self._stop = stop
+        self._ids: tuple[int, ...] | None = None
         self._made_layout: PromptLayout | None = None
+
+    @property
+    def tokens(self) -> int:
+        """As `TokenizedPrompt` has them."""
+        return len(self.packed) // ID_BYTES
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """As `TokenizedPrompt` has them."""
+        if self._ids is None:
+            self._ids = tuple(_unpacked(self.packed))
+        return self._ids
+
+    def ids_from(self, start: int) -> Sequence[int]:
+        """As `TokenizedPrompt` has them."""
+        return _unpacked(self.packed[start * ID_BYTES :])
 
     @property
     def layout(self) -> PromptLayout:
@@ -245,3 +266,7 @@ class StemPrompt(TokenizedPrompt):
 
     def __hash__(self) -> int:
         return hash((self.prompt, self.token_ids, self.ranges))
+
+
+def _unpacked(packed: bytes) -> list[int]:
+    return memoryview(packed).cast("I").tolist()

@@ -103,7 +103,7 @@ class Chooser:
     ) -> Choice:
         """The replica for a request; `replicas` is never empty."""
         prompt = prepared.prompt
-        tokens = _guessed_tokens(prepared) if prompt is None else len(prompt.token_ids)
+        tokens = _guessed_tokens(prepared) if prompt is None else prompt.tokens
         if len(replicas) == 1:
             # Nothing to decide; what it holds is asked for once, by the accounting.
             route = self._only.get(replicas[0].name)

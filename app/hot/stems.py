@@ -256,7 +256,7 @@ def stem_json(prompt: TokenizedPrompt, stem: PromptStem) -> tuple[orjson.Fragmen
     rest = b",".join(map(orjson.dumps, map(message_object, messages[opened.length :])))
     return (
         orjson.Fragment(b"%b%b]" % (opened.json, rest)),
-        orjson.Fragment(ids.json + orjson.dumps(prompt.token_ids[ids.length :])[1:]),
+        orjson.Fragment(ids.json + orjson.dumps(prompt.ids_from(ids.length))[1:]),
     )
 
 
@@ -275,7 +275,7 @@ def ids_json(prompt: TokenizedPrompt) -> orjson.Fragment:
     if stem is None:
         return orjson.Fragment(orjson.dumps(prompt.token_ids))
     _, opened = _open(stem)
-    return orjson.Fragment(opened.json + orjson.dumps(prompt.token_ids[opened.length :])[1:])
+    return orjson.Fragment(opened.json + orjson.dumps(prompt.ids_from(opened.length))[1:])
 
 
 def _open(stem: PromptStem) -> tuple[_Opened, _Opened]:
@@ -285,8 +285,8 @@ def _open(stem: PromptStem) -> tuple[_Opened, _Opened]:
     if known is None:
         earlier = [message_object(message) for message in stem.prompt.messages[:-1]]
         messages = orjson.dumps(earlier)[:-1] + (b"," if earlier else b"")
-        ids = orjson.dumps(stem.ids)[:-1] + (b"," if stem.ids else b"")
-        known = (_Opened(len(earlier), messages), _Opened(len(stem.ids), ids))
+        ids = orjson.dumps(stem.ids)[:-1] + (b"," if stem.tokens else b"")
+        known = (_Opened(len(earlier), messages), _Opened(stem.tokens, ids))
         stem.lasting[_OPENED] = known
     return known
 

@@ -126,7 +126,7 @@ class Taker:
             tokenized = services.stems.gone_on(key, turn, services.conversations)
             if tokenized is None:
                 return None
-        tokens = len(tokenized.token_ids)
+        tokens = tokenized.tokens
         if tokens + reserved > desk.context_tokens:
             return None
         if desk.most_prompt is not None and tokens > desk.most_prompt:

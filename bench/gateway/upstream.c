@@ -1,8 +1,8 @@
 /* An engine that answers chat completions as SGLang words them, at no cost, and leaves every other
  * route to a simulated engine: upstream PORT SIMULATOR_PORT CHUNKS GAP_MS.
  *
- * Where a prompt comes as token ids, it counts them, and says that what it shares with the last
- * prompt of the same opening was cached, in whole pages.
+ * Where a prompt comes as token ids, it counts them, and says that the leading pages which earlier
+ * prompts had were cached: it forgets none, as an engine with room enough.
  */
 #define _GNU_SOURCE
 #include "http.h"
@@ -18,7 +18,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { MOST_CONNECTIONS = 65536, OPENINGS = 1024, PAGE = 16, OPENING_BYTES = 2048, PART = 1024 };
+enum { MOST_CONNECTIONS = 65536, PAGE = 16, PAGES = 1 << 22, PART = 1024 };
 
 typedef struct {
     int fd, left, part, usage, ids;
@@ -29,7 +29,8 @@ typedef struct {
 } connection;
 
 static connection *of_fd[MOST_CONNECTIONS];
-static buffer last[OPENINGS];
+static uint64_t known[PAGES]; /* each page's hash, chained from the first on; 0 is an empty place */
+static size_t pages;
 static int chunks, gap_ms, simulator_port, paced;
 
 static void send_all(int fd, const char *data, size_t bytes) {
@@ -45,7 +46,17 @@ static int has(const char *body, size_t bytes, const char *word) {
     return memmem(body, bytes, word, strlen(word)) != NULL;
 }
 
-/* Counts the prompt's ids and those that it shares with the last one of its opening. */
+/* Whether a page was known; it is from now on. */
+static int was_known(uint64_t page) {
+    size_t at = page & (PAGES - 1);
+    for (; known[at] != 0; at = (at + 1) & (PAGES - 1))
+        if (known[at] == page) return 1;
+    if (++pages > PAGES / 4 * 3) fail("too many pages");
+    known[at] = page;
+    return 0;
+}
+
+/* Counts the prompt's ids, and those of its leading pages that were known. */
 static void count_ids(connection *c, const char *body, size_t bytes) {
     const char *ids = memmem(body, bytes, "\"input_ids\":[", 13);
     c->prompt = (long)bytes / 4;
@@ -54,18 +65,22 @@ static void count_ids(connection *c, const char *body, size_t bytes) {
     ids += 13;
     const char *end = memchr(ids, ']', bytes - (size_t)(ids - body));
     if (end == NULL) return;
-    size_t length = (size_t)(end - ids), opening = length < OPENING_BYTES ? length : OPENING_BYTES;
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < opening; i++) hash = (hash ^ (unsigned char)ids[i]) * 16777619u;
-    buffer *before = &last[hash % OPENINGS];
-    size_t same = 0, most = before->used < length ? before->used : length;
-    long commas = 0, shared = 0;
-    while (same < most && ids[same] == before->data[same]) shared += ids[same++] == ',';
-    for (size_t i = 0; i < length; i++) commas += ids[i] == ',';
-    c->prompt = commas + 1;
-    c->cached = shared / PAGE * PAGE;
-    before->used = 0;
-    buffer_add(before, ids, length);
+    uint64_t chain = 14695981039346656037u;
+    long tokens = 0;
+    int all_known = 1;
+    for (; ids <= end; ids++) {
+        if (ids != end && *ids != ',') {
+            chain = (chain ^ (unsigned char)*ids) * 1099511628211u;
+            continue;
+        }
+        chain = (chain ^ ',') * 1099511628211u;
+        if (++tokens % PAGE == 0) {
+            all_known &= was_known(chain != 0 ? chain : 1);
+            /* the last token is computed, whatever is known */
+            if (all_known && ids != end) c->cached = tokens;
+        }
+    }
+    c->prompt = tokens;
 }
 
 static int usage_text(char *to, size_t room, const connection *c, int tokens) {

@@ -116,7 +116,6 @@ def _sent(prompt: TokenizedPrompt, pieces: tuple[Piece, ...], number: int) -> Se
         salt="salt",
         replica="r0",
         collection="island",
-        token_ids=prompt.token_ids,
         packed=prompt.packed,
         pieces=pieces,
         scaffold_tokens=prompt.ranges[0].stop,

@@ -82,7 +82,6 @@ class Replicas:
             tenant="bench",
             salt=f"{self._salt}-{question.collection}",
             replica=replica,
-            token_ids=tokenized.token_ids,
             packed=tokenized.packed,
             pieces=pieces_of(tokenized),
             scaffold_tokens=0,
@@ -103,7 +102,7 @@ class Replicas:
         body = {
             "model": "default",
             "messages": [{"role": "user", "content": "-"}],
-            "input_ids": sent.token_ids,
+            "input_ids": memoryview(sent.packed).cast("I").tolist(),
             "cache_salt": f"{sent.salt}.{sent.replica}",
             "max_tokens": question.output_tokens,
             "temperature": 0,
@@ -162,7 +161,7 @@ def _row(sent: SentPrompt, cached: int | None, accounting: Accounting) -> JSONOb
     )
     return made | {
         "request_id": sent.request_id,
-        "prompt_tokens": len(sent.token_ids),
+        "prompt_tokens": sent.tokens,
         "cached_tokens": cached,
         "cached_by_tier": None,
     }

@@ -23,7 +23,8 @@ from retrieval.documents import ParsedDocument
 from retrieval.embed import HashingEmbedder
 from retrieval.embed_models import open_tokenizer, token_count
 from retrieval.errors import EmbedderError, ParsingLimitError, UnreadableDocumentError
-from retrieval.parsing import parse, wire
+from retrieval.parsing import wire
+from retrieval.parsing.formats import parsed
 
 # How long after the gateway would have killed it the process ends itself.
 _ALARM_SLACK_S = 10.0
@@ -78,7 +79,7 @@ class _Reader:
     def _reply(self, job: wire.Job) -> wire.Reply:
         self._set_alarm()
         try:
-            document = parse(job.name, bytes(self._received(job.size_bytes)))
+            document = parsed(job.name, bytes(self._received(job.size_bytes)))
         except ParsingLimitError as error:
             return wire.TooMuch(limit=error.limit, value=error.value, unit=error.unit)
         except UnreadableDocumentError as error:

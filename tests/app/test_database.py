@@ -1,5 +1,7 @@
 """The database comes up to the newest schema, and the migrations say what the tables say."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,6 +13,7 @@ import alembic.command
 import pytest
 import sqlalchemy as sa
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 import app.tables
 import cache.tables
@@ -20,7 +23,7 @@ from app.admission.keys import NewKey
 from app.admission.store import OPERATOR, AdmissionStore
 from app.admission.usage import DailyUse
 from app.callers import Role, TenantLimits
-from app.database import migrations, open_database, snapshot
+from app.database import migrations, newest_revision, open_database, snapshot
 from app.errors import DatabaseError, HomeError
 from app.fleet.order_book import OrderBook, Standing
 from cache.rows import LedgerRow, RequestStatus, insert_rows
@@ -308,3 +311,25 @@ def _use_keys_limits_and_orders(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         actions = [entry.action for entry in read_audit(connection, limit=9)]
     assert actions == ["replica.cordon", "tenant.limits", "key.rotate", "key.create"]
+
+
+def test_the_newest_schema_is_alembics_head(tmp_path: Path) -> None:
+    with opened(tmp_path / "foreword.db") as engine, engine.begin() as connection:
+        scripts = ScriptDirectory.from_config(migrations(connection))
+        assert newest_revision() == scripts.get_current_head()
+
+
+def test_a_start_that_finds_the_newest_schema_does_without_alembic(where: Path | str) -> None:
+    """It is the same as with it, and takes 10 MB less."""
+    with opened(where) as engine, engine.begin() as connection:
+        insert_rows(connection, [row(1)])
+    again = (
+        "import pathlib, sys; from app.database import open_database; where = sys.argv[1]; "
+        "engine = open_database(where if '://' in where else pathlib.Path(where)); "
+        "print(engine.connect().exec_driver_sql('SELECT count(*) FROM ledger').scalar()); "
+        "print('alembic' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", again, str(where)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "False"]

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
+import orjson
 import pytest
 
 from bench.errors import GatewayBenchError
@@ -67,6 +69,26 @@ def test_every_answer_is_read_to_its_last_word(
     assert 0 < paced["answered"] <= 40
     if stream and gap_ms:
         assert told["total"]["p50_us"] > told["first"]["p50_us"] + _CHUNKS * gap_ms * 500
+
+
+@pytest.mark.slow
+def test_the_engine_tells_truly_what_earlier_prompts_had(tools: Tools, tmp_path: Path) -> None:
+    """Whole pages of a beginning that came before, whichever prompt it was of, but the last token.
+
+    Otherwise each request would look as if something of it had been lost, and cost more.
+    """
+    rules, one, other = list(range(100)), list(range(200, 240)), list(range(300, 340))
+    asked = [rules + one, rules + other, rules + one + other, rules + one, [], one]
+    with running_upstream(tools, tmp_path, gap_ms=0) as port:
+        url = f"http://127.0.0.1:{port}/v1/chat/completions"
+        told = [
+            httpx.post(url, content=orjson.dumps({"input_ids": ids})).json()["usage"]
+            for ids in asked
+        ]
+    assert [each["prompt_tokens"] for each in told[:4]] == [140, 140, 180, 140]
+    cached = [each["prompt_tokens_details"]["cached_tokens"] for each in told]
+    # 100 tokens are 6 pages of 16, 140 are 8; the last token is always computed.
+    assert cached == [0, 96, 128, 128, 0, 0]
 
 
 def test_an_unknown_gateway_is_named(tmp_path: Path) -> None:

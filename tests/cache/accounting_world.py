@@ -144,7 +144,6 @@ class World:
             salt=salt,
             replica=replica,
             collection=collection,
-            token_ids=prompt.token_ids,
             packed=prompt.packed,
             pieces=pieces_of(prompt),
             scaffold_tokens=max(

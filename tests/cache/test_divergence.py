@@ -81,7 +81,7 @@ def compared(
 ) -> Comparison:
     ids, pieces = messages(*earlier)
     before = EarlierPrompt(
-        request_id="r", template="chat@1", packed=ids, pieces=pieces, session=sessions[0]
+        request_id="r", template="chat@1", rest=ids, pieces=pieces, session=sessions[0]
     )
     ids, pieces = messages(*later)
     seen = tuple(piece.digest in before.digests for piece in pieces)
@@ -154,7 +154,7 @@ def test_a_prompt_that_ends_within_the_earlier_one_parts_nowhere() -> None:
 
 def test_another_version_of_the_template_is_the_cause() -> None:
     ids, pieces = text(["rules"], [LONG[0], LONG[1]])
-    before = EarlierPrompt(request_id="r", template="docqa@1", packed=ids, pieces=pieces)
+    before = EarlierPrompt(request_id="r", template="docqa@1", rest=ids, pieces=pieces)
     ids, pieces = text(["rules"], [LONG[2], LONG[1]])
     seen = tuple(piece.digest in before.digests for piece in pieces)
     comparison = compare(

@@ -73,12 +73,14 @@ def test_an_empty_flame_and_an_empty_prompt_are_shown() -> None:
     assert (root.requests, root.served_tokens, root.children) == (1, 3, ())
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(served, max_size=12), st.integers(1, 12))
+@settings(max_examples=100, deadline=None)
+@given(st.lists(served, max_size=12), st.integers(1, 12), st.sampled_from([0, 3, 2048]))
 def test_no_token_is_lost_or_counted_twice(
-    requests: list[tuple[list[int], int, int | None, list[tuple[int, str]], str]], max_nodes: int
+    requests: list[tuple[list[int], int, int | None, list[tuple[int, str]], str]],
+    max_nodes: int,
+    crowded: int,
 ) -> None:
-    flame = Flame(page_tokens=PAGE)
+    flame = Flame(page_tokens=PAGE, crowded_nodes=crowded)
     expected = [0, 0, 0]
     for pages, end, cached_pages, labels, salt in requests:
         cached = None if cached_pages is None else min(cached_pages, len(pages)) * PAGE
@@ -106,6 +108,21 @@ def test_it_stays_small_and_keeps_what_is_used() -> None:
     root = flame.export(max_nodes=20)
     assert total(root)[0] == number * 16
     assert root.children[0].requests == number
+
+
+def test_where_it_is_crowded_only_what_is_named_or_used_again_has_a_piece() -> None:
+    """Tails of prompts that nobody asks again are put together; no token of them is lost."""
+    flame = Flame(page_tokens=PAGE, crowded_nodes=1)
+    add(flame, [1, 2], labels=[(0, "rules")], cached=0)
+    add(flame, [1, 3, 4], labels=[(0, "rules")], end=2, cached=4)
+    add(flame, [1, 5], labels=[(0, "rules"), (4, "a.pdf")], cached=4)
+    add(flame, [1, 3, 6], labels=[(0, "rules")], cached=8)
+    (rules,) = flame.export(max_nodes=500).children
+    assert (rules.label, rules.requests) == ("rules", 4)
+    told = {(node.label, node.served_tokens, node.cached_tokens) for node in rules.children}
+    # Of [3, 4] nobody knew that it would be used again; of the second [3] that it was.
+    assert told == {("", 4, 0), ("a.pdf", 4, 0), ("", 4, 4), (OTHER, 10, 0)}
+    assert total(rules)[0] == 8 + 14 + 8 + 12
 
 
 def test_a_long_chain_of_pieces_is_no_trouble() -> None:

@@ -37,7 +37,7 @@ def prompt(name: str, *parts: list[int], session: str | None = None) -> EarlierP
         )
         start = stop
     return EarlierPrompt(
-        request_id=name, template="docqa@1", packed=ids, pieces=tuple(pieces), session=session
+        request_id=name, template="docqa@1", rest=ids, pieces=tuple(pieces), session=session
     )
 
 
@@ -73,7 +73,7 @@ def test_a_segment_that_varies_at_its_head_is_found_by_its_end() -> None:
         tails = lineages.recall(KEY, [piece], ids).tails
         return (
             EarlierPrompt(
-                request_id=name, template="chat@1", packed=ids, pieces=(piece,), tails=tails
+                request_id=name, template="chat@1", rest=ids, pieces=(piece,), tails=tails
             ),
             lineages,
         )
