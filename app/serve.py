@@ -1,9 +1,13 @@
 """`foreword serve`: the gateway alone, in front of a running engine."""
 
+import asyncio
 import gc
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import click
 import structlog
@@ -19,7 +23,7 @@ from app.settings import Settings
 from app.stack.ports import is_loopback
 from app.starting import Starting, read_settings, require_address, told_in_a_sentence
 from app.tiers import check_tiers
-from app.wire import raise_file_limit, server_config
+from app.wire import Accepting, raise_file_limit, server_config
 
 _log = structlog.get_logger()
 # A request makes a thousand objects that go by themselves; looking for cycles after every 700 of
@@ -37,10 +41,12 @@ class GatewayServer(uvicorn.Server):
         super().__init__(config)
         self._home = home
         self._announced = ExitStack()
+        self._accepting: Accepting | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and be found by the commands that are given the same home."""
         await super().startup(sockets)
+        self._accept_all()
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GARBAGE)
@@ -50,7 +56,20 @@ class GatewayServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close what is open, within the time for it."""
         self._announced.close()
+        if self._accepting is not None:
+            self._accepting.close()
         await super().shutdown(sockets)
+
+    def _accept_all(self) -> None:
+        """With the protocol as uvicorn makes it."""
+        protocol = partial(
+            cast(Callable[..., asyncio.Protocol], self.config.http_protocol_class),
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        listening = [each for server in self.servers for each in server.sockets]
+        self._accepting = Accepting(asyncio.get_running_loop(), listening, protocol)
 
     def _announce(self, home: Path) -> None:
         host, port = self.servers[0].sockets[0].getsockname()[:2]

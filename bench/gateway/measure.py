@@ -20,6 +20,7 @@ from bench.gateway.peers import Peer
 from bench.soak.model_folder import write_model_folder
 from bench.soak.proc import process_state
 
+MODEL = "model"
 _GATEWAY_CORE, _HARNESS_CORE = 1, 0
 _START_S = 180.0
 _PAGE = 16
@@ -83,7 +84,7 @@ def running_upstream(tools: Tools, folder: Path, *, gap_ms: int) -> Iterator[int
     Raises:
         GatewayBenchError: it or the simulator behind it doesn't start.
     """
-    model = write_model_folder(folder / "model")
+    model = write_model_folder(folder / MODEL)
     simulator = [
         sys.executable, "-m", "bench.engine_sim", "--model-path", str(model),
         "--served-model-name", "bench", "--port", "0", "--page-size", str(_PAGE),
@@ -146,6 +147,23 @@ def ask(tools: Tools, target: Target, load: Load) -> dict[str, Any]:
     if done.stderr:
         told["first_wrong"] = done.stderr[:2000]
     return told
+
+
+def encoding_us(model: Path, bodies: Path, seconds: float) -> float:
+    """CPU µs that encoding a request's new text takes; see `bench.gateway.encoding`.
+
+    Raises:
+        GatewayBenchError: it could not be measured.
+    """
+    command = [
+        sys.executable, "-m", "bench.gateway.encoding", str(model), str(bodies), str(seconds)
+    ]  # fmt: skip
+    done = subprocess.run(
+        _pinned(command, _GATEWAY_CORE), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise GatewayBenchError("encoding", f"could not be measured: {done.stderr[-500:]}")
+    return float(done.stdout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,13 @@ from typing import Any
 from bench.errors import GatewayBenchError
 from bench.gateway.bodies import write_bodies
 from bench.gateway.measure import (
+    MODEL,
     Load,
     Target,
     Tools,
     ask,
     build_tools,
+    encoding_us,
     running_gateway,
     running_upstream,
     used,
@@ -59,6 +61,7 @@ def measure(
         "plan": {**asdict(plan), "body_bytes": _BODY_BYTES},
         "peers": {peer.name: {"version": peer.version, "does": peer.does} for peer in chosen},
         "samples": samples,
+        "encoding_us": (encoding := []),
     }
     for stage, gap_ms in (("quick", 0), ("paced", plan.gap_ms)):
         with ExitStack() as stack:
@@ -72,6 +75,10 @@ def measure(
             loads = _loads(plan, folder, stage)
             windows = {load.name: _warm(tools, targets, load, say) for load in loads}
             for number in range(plan.rounds):
+                if stage == "quick":
+                    bodies = loads[0].bodies
+                    encoding.append(encoding_us(where / MODEL, bodies, plan.seconds / 2))
+                    say(f"round {number + 1}: {encoding[-1]:.0f} µs encode the new text")
                 for load in loads:
                     for name, seconds in windows[load.name].items():
                         of = replace(load, seconds=seconds)

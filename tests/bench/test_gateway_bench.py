@@ -13,9 +13,18 @@ import pytest
 
 from bench.errors import GatewayBenchError
 from bench.gateway.bodies import COUNTER, write_bodies
-from bench.gateway.measure import Load, Target, Tools, ask, build_tools, running_upstream
+from bench.gateway.measure import (
+    Load,
+    Target,
+    Tools,
+    ask,
+    build_tools,
+    encoding_us,
+    running_upstream,
+)
 from bench.gateway.peers import peers
 from bench.gateway.report import cpu_us, page
+from bench.soak.model_folder import write_model_folder
 
 _FRESH_BYTES = 200
 _CHUNKS = 12
@@ -72,6 +81,16 @@ def test_every_answer_is_read_to_its_last_word(
 
 
 @pytest.mark.slow
+def test_encoding_a_new_question_takes_some_time(tmp_path: Path) -> None:
+    """The figure is of one question: the same for one as for many."""
+    write_bodies(tmp_path / "bodies", body_bytes=2048, stream=False)
+    model = write_model_folder(tmp_path / "model")
+    assert 1 < encoding_us(model, tmp_path / "bodies", 0.3) < 20_000
+    with pytest.raises(GatewayBenchError, match="could not be measured"):
+        encoding_us(tmp_path, tmp_path / "bodies", 0.3)
+
+
+@pytest.mark.slow
 def test_the_engine_tells_truly_what_earlier_prompts_had(tools: Tools, tmp_path: Path) -> None:
     """Whole pages of a beginning that came before, whichever prompt it was of, but the last token.
 
@@ -125,3 +144,6 @@ def test_the_page_has_medians_and_what_a_gateway_adds() -> None:
     assert "| ours | 270 | 0 | 50 |" in text
     assert "| dead | none answered | 0 | 50 |" in text
     assert "| ours | 100 | 400 | 1200 | 0 / 0 |" in text
+    assert "The budget leaves" not in text
+    named = [{**one, "gateway": "foreword"} for one in samples]
+    assert "that out: 240 µs." in page({**raw, "samples": named, "encoding_us": [30.0, 29.0, 44.0]})
