@@ -51,6 +51,7 @@ def page(raw: Mapping[str, Any]) -> str:
         "",
         _alone_table(samples, ["direct", *raw["peers"]]),
         "",
+        *_crowd(samples, ["direct", *raw["peers"]]),
     ]
     return "\n".join(lines)
 
@@ -128,6 +129,33 @@ def _alone_table(samples: Sequence[Mapping[str, Any]], gateways: Sequence[str]) 
         ]
         lines.append(f"| {name} | {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines)
+
+
+def _crowd(samples: Sequence[Mapping[str, Any]], gateways: Sequence[str]) -> Sequence[str]:
+    """Whether anybody is kept waiting while others are served."""
+    lines = []
+    for name in gateways:
+        found = [s for s in _of(samples, name, "crowd") if "first" in s]
+        if found:
+            p50, p99, longest = (
+                statistics.median(s["first"][at] / 1000 for s in found)
+                for at in ("p50_us", "p99_us", "max_us")
+            )
+            end = statistics.median(s["total"]["max_us"] / 1000 for s in found)
+            lines.append(f"| {name} | {p50:,.0f} | {p99:,.0f} | {longest:,.0f} | {end:,.0f} |")
+    if not lines:
+        return ()
+    return (
+        "## A thousand clients at a time, from one moment on",
+        "",
+        "Each reads a stream of 50 chunks, 10 ms apart, and asks again. Milliseconds, medians over "
+        "rounds; the longest is of all of a round's requests.",
+        "",
+        "| gateway | first byte, p50 | p99 | longest | a stream's end, longest |",
+        "|---|--:|--:|--:|--:|",
+        *lines,
+        "",
+    )
 
 
 def _median(

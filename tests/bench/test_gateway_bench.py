@@ -116,7 +116,7 @@ def test_an_unknown_gateway_is_named(tmp_path: Path) -> None:
 
 
 def _sample(gateway: str, load: str, number: int, cpu: float | None, p50: float) -> dict[str, Any]:
-    times = {"p50_us": p50, "p99_us": 3 * p50}
+    times = {"p50_us": p50, "p99_us": 3 * p50, "max_us": 9 * p50}
     return {
         "gateway": gateway, "load": load, "round": number, "cpu_us": cpu, "rss_mb": 50.0,
         "wrong": 0, "broken": 0, "stuck": 0, "late": 0, "rate": 100.0, "first": times,
@@ -145,5 +145,8 @@ def test_the_page_has_medians_and_what_a_gateway_adds() -> None:
     assert "| dead | none answered | 0 | 50 |" in text
     assert "| ours | 100 | 400 | 1200 | 0 / 0 |" in text
     assert "The budget leaves" not in text
+    assert "thousand clients" not in text
+    samples += [_sample("ours", "crowd", number, 1.0, 2000.0) for number in range(3)]
+    assert "| ours | 2 | 6 | 18 | 18 |" in page(raw)
     named = [{**one, "gateway": "foreword"} for one in samples]
     assert "that out: 240 µs." in page({**raw, "samples": named, "encoding_us": [30.0, 29.0, 44.0]})
