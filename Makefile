@@ -60,7 +60,7 @@ lint: install
 	MYPYPATH=deploy/pytest-plugin/src $(VENV)/bin/mypy -p foreword_pytest
 	$(VENV)/bin/mypy examples
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/foreword lint prompts/templates examples
+	$(VENV)/bin/foreword lint prompts/templates prompts/agents examples
 	$(VENV)/bin/foreword lint --engine-config docker-compose.yml --engine-config deploy/compose/lmcache.yaml --engine-config deploy/kubernetes/base/engines.yaml
 	$(VENV)/bin/foreword lock --check
 

@@ -16,7 +16,6 @@ from app.accounts import Account
 from app.books import BookShelf
 from app.load_split import split_load
 from app.settings import Settings
-from app.tier_watch import TierWatch
 from cache.accounting import Outcome, SentPrompt, pieces_of
 from cache.causes import Cause
 from cache.prefix_index import PrefixIndex
@@ -44,7 +43,6 @@ class RequestAccounting:
         self._guard = Guard()
         self._settings = settings
         self._shelf = shelf
-        self._tier_instances: dict[str, str] = {}
         self._known_rules = KnownRules()
 
     @property
@@ -68,8 +66,13 @@ class RequestAccounting:
 
     def forget_replica(self, name: str) -> None:
         """It is no replica any more; the index is told by the fleet."""
-        self._tier_instances.pop(name, None)
         self._known_rules.forget(name)
+
+    def forget_tiers(self, name: str) -> None:
+        """Tiers of this name have lost all that they were given; shared ones have none."""
+        if self.index is not None:
+            with self._guard.harmless(None):
+                self.index.tiers_cleared(name)
 
     def expect(self, account: Account) -> None:
         """A request is about to be sent to its replica."""
@@ -84,8 +87,6 @@ class RequestAccounting:
             return
         view, tier = replica.view(), replica.tier
         books, watch = self._shelf.of(view), tier.watch
-        if watch is not None:
-            self._notice_lost_tiers(tier.name, watch, books.index)
         account.accountant = books.accountant
         rules = self._known_rules.of(
             replica,
@@ -227,15 +228,6 @@ class RequestAccounting:
         if chunk_tokens is not None and expectation.tokens >= chunk_tokens:
             within_s = self._settings.accounting.tier_wait_s
             await account.replica.counters.looks.if_older(_GUARD_KNOWN_S, within_s=within_s)
-
-    def _notice_lost_tiers(self, tier: str, watch: TierWatch, index: PrefixIndex) -> None:
-        """A tier server that keeps all in RAM has lost all when it was started anew."""
-        status, known = watch.status, self._tier_instances.get(tier)
-        if status is None or status.instance == known:
-            return
-        if known is not None and not status.adapters:
-            index.tiers_cleared(tier)
-        self._tier_instances[tier] = status.instance
 
 
 def _teaches(account: Account) -> bool:

@@ -35,6 +35,14 @@ class Lease:
         """Nobody works on it, or whoever did is silent."""
         return sa.or_(self._owner.is_(None), self._until < now)
 
+    def next_free(self, now: float, *which: sa.ColumnElement[bool]) -> sa.Select[float | None]:
+        """When the first of the rows that aren't free will be, if no more is heard of its owner.
+
+        NULL where all are free.
+        """
+        later = (self._owner.is_not(None), self._until >= now)
+        return sa.select(sa.func.min(self._until)).where(*which, *later)
+
     def open_to(self, owner: str, now: float) -> sa.ColumnElement[bool]:
         """It is this owner's, also from before a restart, or free."""
         return sa.or_(self._owner == owner, self.free(now))

@@ -63,6 +63,7 @@ PROBLEMS: tuple[tuple[type[Exception], Problem], ...] = (
     (gateway.NotStoredError, Problem(503, _SERVER, "turn_not_stored")),
     (agents.RunNotFoundError, Problem(404, _INVALID, "run_not_found")),
     (agents.RunEndedError, Problem(409, _INVALID, "run_ended")),
+    (agents.AgentToolsError, Problem(500, _SERVER, "agent_tools_clash")),
     (agents.CallNotWaitingError, Problem(409, _INVALID, "call_not_waiting")),
     (mcp.McpUnavailableError, Problem(503, _SERVER, "mcp_server_unavailable")),
     (mcp.McpToolsChangedError, Problem(503, _SERVER, "mcp_tools_changed")),

@@ -1,8 +1,8 @@
 """`foreword serve`: the gateway alone, in front of a running engine."""
 
 import asyncio
-import gc
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -16,6 +16,7 @@ import uvicorn
 from app.admission.direct import keys_exist
 from app.collections import check_embedder
 from app.fleet.sources import check_sources
+from app.garbage import GarbageWatch
 from app.gateway_file import announced, local_url
 from app.log import configure_logging
 from app.main import create_app
@@ -26,30 +27,27 @@ from app.tiers import check_tiers
 from app.wire import Accepting, raise_file_limit, server_config
 
 _log = structlog.get_logger()
-# A request makes a thousand objects that go by themselves; looking for cycles after every 700 of
-# them, as Python does, took a twentieth of the gateway's time.
-_GARBAGE = (20_000, 20, 20)
+# The ledger's thread works for some milliseconds twice a second. Requests of that moment would wait
+# for the interpreter as long as Python lets a thread run, which is 5 ms, for each of their steps.
+_SWITCH_S = 0.0005
 
 
 class GatewayServer(uvicorn.Server):
-    """Serves, with what was loaded at the start left out of garbage collections.
-
-    A full collection goes over all of it, while every request waits: a quarter of a second.
-    """
+    """Serves, without garbage collections that requests would have to wait for."""
 
     def __init__(self, config: uvicorn.Config, *, home: Path | None = None) -> None:
         super().__init__(config)
         self._home = home
         self._announced = ExitStack()
         self._accepting: Accepting | None = None
+        self._garbage = GarbageWatch()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and be found by the commands that are given the same home."""
         await super().startup(sockets)
         self._accept_all()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GARBAGE)
+        self._garbage.begin()
+        sys.setswitchinterval(_SWITCH_S)
         if self._home is not None and self.started:
             self._announce(self._home)
 
@@ -59,6 +57,11 @@ class GatewayServer(uvicorn.Server):
         if self._accepting is not None:
             self._accepting.close()
         await super().shutdown(sockets)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second."""
+        self._garbage.look(idle=not self.server_state.tasks)
+        return await super().on_tick(counter)
 
     def _accept_all(self) -> None:
         """With the protocol as uvicorn makes it."""

@@ -161,12 +161,12 @@ def _services(
     servers: OpensTools,
     stack: AsyncExitStack,
 ) -> Services:
-    tiers = Tiers(settings)
-    if tiers.shared is not None:
-        stack.callback(tiers.shared.close)
     outbox = open_outbox(settings)
     shelf = BookShelf(settings.accounting, key=secret, teller=outbox)
     accounting = RequestAccounting(settings, shelf)
+    tiers = Tiers(settings, on_loss=accounting.forget_tiers)
+    if tiers.shared is not None:
+        stack.callback(tiers.shared.close)
     fleet = open_fleet(
         settings,
         shelf,

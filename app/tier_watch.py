@@ -1,5 +1,7 @@
 """The tier server's word about itself, looked at from time to time."""
 
+from collections.abc import Callable
+
 import anyio
 import structlog
 
@@ -16,13 +18,19 @@ class TierWatch:
     """The last look at one tier server; `status` is None while it doesn't answer.
 
     `chunk_tokens` stays known meanwhile: what it was given before is still counted in chunks.
+
+    Args:
+        on_loss: called when the server was started anew and has nothing but RAM: all that it was
+            given before is gone.
     """
 
-    def __init__(self, client: TierClient) -> None:
+    def __init__(self, client: TierClient, *, on_loss: Callable[[], None] = lambda: None) -> None:
         self.status: TierStatus | None = None
         self.chunk_tokens: int | None = None
         self.problem: str | None = None
         self._client = client
+        self._on_loss = on_loss
+        self._instance: str | None = None
         self.looks = Looks(self._see)
         self._news = anyio.Event()
         self._log = structlog.get_logger()
@@ -51,8 +59,14 @@ class TierWatch:
         else:
             self.problem = None
             self.chunk_tokens = self.status.chunk_tokens
+            self._notice_loss(self.status)
         self._news.set()
         self._news = anyio.Event()
+
+    def _notice_loss(self, status: TierStatus) -> None:
+        before, self._instance = self._instance, status.instance
+        if before not in (None, status.instance) and not status.adapters:
+            self._on_loss()
 
     @property
     def keeps_all(self) -> bool:

@@ -4,7 +4,8 @@ What tiers hold is known by whose they are: a replica with a tier server of its 
 that another one's was given.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -29,10 +30,19 @@ class TierSide:
         policy: None until `measure`, or without a server.
     """
 
-    def __init__(self, name: str, client: TierClient | None, settings: TiersSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        client: TierClient | None,
+        settings: TiersSettings,
+        *,
+        on_loss: Callable[[str], None] = lambda name: None,
+    ) -> None:
         self.name = name
         self.client = client
-        self.watch = TierWatch(client) if client is not None else None
+        self.watch = (
+            TierWatch(client, on_loss=partial(on_loss, name)) if client is not None else None
+        )
         self.policy: TierPolicy | None = None
         self._settings = settings
 
@@ -77,26 +87,33 @@ class TierSide:
 class Tiers:
     """Where the settings say that tier servers are.
 
+    Args:
+        on_loss: told the name of tiers that have lost all that they were given.
+
     Attributes:
         shared: what all replicas load from; None where each has its own.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, *, on_loss: Callable[[str], None] = lambda name: None
+    ) -> None:
         told = self._told = settings.tiers
+        self._on_loss = on_loss
         urls = map(_same, settings.replicas.urls)
         self._by_replica = dict(zip(urls, told.urls, strict=False))
-        self.shared = None if told.are_own else TierSide("", self._client(told.url), told)
+        self.shared = None if told.are_own else self._side("", told.url)
 
     def of(self, name: str, url: str) -> TierSide:
         """Those of the replica at a URL."""
         if self.shared is not None:
             return self.shared
         if self._told.port is not None:
-            return TierSide(name, self._client(beside(url, self._told.port)), self._told)
-        return TierSide(name, self._client(self._by_replica.get(_same(url))), self._told)
+            return self._side(name, beside(url, self._told.port))
+        return self._side(name, self._by_replica.get(_same(url)))
 
-    def _client(self, url: str | None) -> TierClient | None:
-        return TierClient(url, timeout_s=self._told.timeout_s) if url is not None else None
+    def _side(self, name: str, url: str | None) -> TierSide:
+        client = TierClient(url, timeout_s=self._told.timeout_s) if url is not None else None
+        return TierSide(name, client, self._told, on_loss=self._on_loss)
 
 
 def sides_of(replicas: Iterable["Replica"]) -> tuple[TierSide, ...]:

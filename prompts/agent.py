@@ -1,6 +1,6 @@
 """What an agent file says, typed and checked. `agent_file` reads them, the gateway runs them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +49,7 @@ class BuiltInTool:
     collections: tuple[str, ...] = ()
     passages: int | None = None
     line: int = field(default=1, compare=False)
+    column: int = field(default=1, compare=False)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -72,6 +73,7 @@ class McpTools:
     idempotent: tuple[str, ...] = ()
     trust_hints: bool = False
     line: int = field(default=1, compare=False)
+    column: int = field(default=1, compare=False)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -85,6 +87,7 @@ class AgentTool:
 
     agent: str
     line: int = field(default=1, compare=False)
+    column: int = field(default=1, compare=False)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -104,6 +107,8 @@ class Agent:
         variables: values for the template's own.
         temperature: None: the engine's.
         parallel_tool_calls: whether one step may call several tools.
+        places: line and column, from 1, of what the file says: `template`, `limits.steps`,
+            `variables.tone`.
     """
 
     name: str
@@ -117,11 +122,21 @@ class Agent:
     limits: Limits = Limits()
     temperature: float | None = None
     parallel_tool_calls: bool = True
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def reference(self) -> str:
         """As in `librarian@2`."""
         return f"{self.name}@{self.version}"
+
+    @property
+    def sub_agents(self) -> Sequence[AgentTool]:
+        """The other agents among its tools."""
+        return [tool for tool in self.tools if isinstance(tool, AgentTool)]
+
+    def place(self, field: str) -> tuple[int, int]:
+        """Line and column of what the file says of a field; of the name where it says nothing."""
+        return self.places.get(field) or self.places.get("name", (1, 1))
 
     @property
     def pin(self) -> Path:

@@ -8,6 +8,7 @@ describes the format.
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypedDict
 
 import yaml
 
@@ -33,11 +34,16 @@ OPTIONAL = (
 
 # An agent file and no template: what only it has, and nothing that only the other has.
 _OWN = re.compile(
-    rb"^(?:instructions|limits|template|temperature|parallel_tool_calls)[ \t]*:"
+    rb"^(?:description|instructions|limits|template|temperature|parallel_tool_calls)[ \t]*:"
     rb"|^tools[ \t]*:[ \t]*(?:\[|#|\r?$)",
     re.MULTILINE,
 )
 _TEMPLATES = re.compile(rb"^segments[ \t]*:", re.MULTILINE)
+
+
+class _Spot(TypedDict):
+    line: int
+    column: int
 
 
 def is_agent_file(data: bytes) -> bool:
@@ -70,6 +76,7 @@ class _AgentReader(NodeReader):
             version=self.integer(fields["version"], 1, 10**VERSION_DIGITS - 1),
             path=self.path,
             tools=tools,
+            places=_places(node),
             **given,  # type: ignore[arg-type]
         )
 
@@ -123,7 +130,7 @@ class _AgentReader(NodeReader):
             return self.mcp(node)
         if "agent" in names:
             fields = self.fields(node, required=("agent",), optional=())
-            return AgentTool(agent=self.name(fields["agent"]), line=_line(node))
+            return AgentTool(agent=self.name(fields["agent"]), **_spot(node))
         if len(names) != 1:
             raise self.fail(node, "a tool is one of: search, read_document, mcp: NAME, agent: NAME")
         [(key, value)] = self.pairs(node)
@@ -134,7 +141,7 @@ class _AgentReader(NodeReader):
             known = ", ".join((*BUILT_IN, "mcp: NAME", "agent: NAME"))
             raise self.fail(node, f"there is no built-in tool {name!r}; a tool is one of: {known}")
         if options is None:
-            return BuiltInTool(name=name, line=_line(node))
+            return BuiltInTool(name=name, **_spot(node))
         optional = ("collections", "passages") if name == "search" else ("collections",)
         fields = self.fields(options, required=(), optional=optional)
         passages = fields.get("passages")
@@ -142,7 +149,7 @@ class _AgentReader(NodeReader):
             name=name,
             collections=self.names(fields["collections"]) if "collections" in fields else (),
             passages=None if passages is None else self.integer(passages, 1, 50),
-            line=_line(node),
+            **_spot(node),
         )
 
     def mcp(self, node: yaml.Node) -> McpTools:
@@ -158,7 +165,7 @@ class _AgentReader(NodeReader):
             only=only,
             idempotent=idempotent,
             trust_hints="trust_hints" in fields and self.boolean(fields["trust_hints"]),
-            line=_line(node),
+            **_spot(node),
         )
 
     def names(self, node: yaml.Node) -> tuple[str, ...]:
@@ -211,5 +218,21 @@ class _AgentReader(NodeReader):
         return value
 
 
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
+def _places(node: yaml.Node) -> dict[str, tuple[int, int]]:
+    """Where each field's value stands, or its key where the value is a text of several lines."""
+    places: dict[str, tuple[int, int]] = {}
+    for name, value in node.value:
+        is_block = isinstance(value, yaml.ScalarNode) and value.style in ("|", ">")
+        places[name.value] = _mark(name if is_block else value)
+        if isinstance(value, yaml.MappingNode):
+            places |= {f"{name.value}.{key.value}": _mark(key) for key, _ in value.value}
+    return places
+
+
+def _spot(node: yaml.Node) -> _Spot:
+    line, column = _mark(node)
+    return {"line": line, "column": column}
+
+
+def _mark(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from prompts.agent import Agent, AgentTool
+from prompts.agent import Agent
+from prompts.agent_family import family_of, misfits
 from prompts.agent_file import parse_agent
-from prompts.errors import AgentNotFoundError, DuplicateTemplateError, TemplateSyntaxError
+from prompts.errors import AgentNotFoundError, TemplateSyntaxError
 
 
 class AgentLibrary:
@@ -14,17 +15,14 @@ class AgentLibrary:
     def __init__(self, agents: Iterable[Agent]) -> None:
         """
         Raises:
-            DuplicateTemplateError: two files have one name.
-            TemplateSyntaxError: a tool is an agent that isn't there, has another template, or has
-                the first as a tool in its turn.
+            TemplateSyntaxError: two files have one name, or a tool is an agent that isn't there,
+                has another template, or has the first as a tool in its turn.
         """
-        self._by_name: dict[str, Agent] = {}
-        for agent in agents:
-            other = self._by_name.setdefault(agent.name, agent)
-            if other is not agent:
-                raise DuplicateTemplateError(agent.path, agent.name, other.path)
-        for agent in self:
-            self._check(agent, agent, ())
+        given = list(agents)
+        for misfit in misfits(given):
+            spot = misfit.spots[0]
+            raise TemplateSyntaxError(spot.path, spot.line, spot.column, spot.problem)
+        self._by_name = {agent.name: agent for agent in given}
 
     def __iter__(self) -> Iterator[Agent]:
         return iter(sorted(self._by_name.values(), key=lambda agent: agent.name))
@@ -41,43 +39,20 @@ class AgentLibrary:
 
     def family(self, agent: Agent) -> tuple[Agent, ...]:
         """An agent and all that it may call, and those may, each once and by name."""
-        found: dict[str, Agent] = {}
-        pending = [agent]
-        while pending:
-            one = pending.pop()
-            if one.name not in found:
-                found[one.name] = one
-                pending += [self._by_name[t.agent] for t in one.tools if isinstance(t, AgentTool)]
-        return tuple(found[name] for name in sorted(found))
-
-    def _check(self, first: Agent, agent: Agent, above: tuple[str, ...]) -> None:
-        for tool in agent.tools:
-            if not isinstance(tool, AgentTool):
-                continue
-            other = self._by_name.get(tool.agent)
-            if other is None:
-                known = ", ".join(sorted(self._by_name))
-                problem = f"there is no agent {tool.agent!r} in this folder; there are: {known}"
-            elif other.name in (*above, agent.name):
-                problem = f"{tool.agent!r} has this agent as a tool in its turn: take one out"
-            elif other.template != first.template:
-                problem = (
-                    f"{tool.agent!r} has the template {other.template}, and this one "
-                    f"{first.template}: with another one it can't go on from this one's prompt"
-                )
-            else:
-                self._check(first, other, (*above, agent.name))
-                continue
-            raise TemplateSyntaxError(agent.path, tool.line, 1, problem)
+        return family_of(agent, self._by_name)
 
 
-def load_agents(folder: Path) -> AgentLibrary:
-    """All `*.yaml` and `*.yml` files of a folder, in the order of their names.
+def load_agents(*folders: Path) -> AgentLibrary:
+    """All `*.yaml` and `*.yml` files of folders, those of each in the order of their names.
 
     Raises:
         TemplateError: a file is at fault.
     """
-    paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    paths = [
+        path
+        for folder in folders
+        for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    ]
     return AgentLibrary(parse_agent(path, path.read_bytes()) for path in paths)
 
 

@@ -1,7 +1,7 @@
 """The JSON Schema of agent files, so that editors complete and check them.
 
 `python -m prompts.agent_schema` writes it; `prompts/agent.schema.json` is its output. Whether a
-template, a server or another agent is there is the gateway's to check.
+template or another agent is there is the linter's and the gateway's to check.
 """
 
 import json

@@ -16,6 +16,7 @@ from retrieval.documents import (
     Passage,
     ScoredChunk,
 )
+from retrieval.drafts import Draft
 from retrieval.embed import (
     Embedder,
     HashingEmbedder,
@@ -104,6 +105,7 @@ __all__ = [
     "Cutting",
     "Document",
     "DocumentParser",
+    "Draft",
     "Embedder",
     "EmbedderBusyError",
     "EmbedderError",

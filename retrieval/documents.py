@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 # What a file's attribute may be; numbers are floats, as in OpenAI's vector stores.
 AttributeValue = str | float | bool
@@ -16,7 +17,14 @@ AttributeValue = str | float | bool
 _DIGEST_BYTES = 12
 
 
-def content_id(prefix: str, parts: Iterable[str | bytes]) -> str:
+class LongPart(NamedTuple):
+    """Bytes that nobody holds all at once."""
+
+    size_bytes: int
+    pieces: Iterable[bytes]
+
+
+def content_id(prefix: str, parts: Iterable[str | bytes | LongPart]) -> str:
     """`prefix` and a hex digest of the parts, e.g. `doc-5f0c…`.
 
     Each part is hashed with its length before it, so that moving a byte from one part to the
@@ -24,9 +32,14 @@ def content_id(prefix: str, parts: Iterable[str | bytes]) -> str:
     """
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
+        if isinstance(part, LongPart):
+            size_bytes, pieces = part
+        else:
+            data = part.encode() if isinstance(part, str) else part
+            size_bytes, pieces = len(data), (data,)
+        digest.update(size_bytes.to_bytes(8, "big"))
+        for piece in pieces:
+            digest.update(piece)
     return f"{prefix}-{digest.hexdigest()}"
 
 

@@ -12,6 +12,7 @@ removed document closes its gap.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Collection as CollectionOf
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from retrieval.catalog import IndexCatalog
 from retrieval.chunking import ChunkingSettings
 from retrieval.collection_records import check_active
 from retrieval.documents import AttributeValue, Chunk, ParsedDocument, Passage, ScoredChunk
+from retrieval.drafts import Draft
 from retrieval.embed import Embedder
 from retrieval.files import MAX_FILE_BYTES, Files
 from retrieval.filters import Filter
@@ -117,11 +119,17 @@ class Collections(HeldFileRecords):
         self.queue.stop()
         self._catalog.close()
 
-    def save_file(
-        self, name: str, data: bytes, purpose: str, *, tenant: str, may_be_larger: bool = False
-    ) -> StoredFile:
+    def save_file(self, name: str, data: bytes, purpose: str, *, tenant: str) -> StoredFile:
         """Stores a file durably; see `Files.save`."""
-        return self._files.save(name, data, purpose, tenant=tenant, may_be_larger=may_be_larger)
+        return self._files.save(name, data, purpose, tenant=tenant)
+
+    def draft_file(self, *, tenant: str) -> AbstractContextManager[Draft]:
+        """What a file of any size is to hold, written piece by piece; see `Files.draft`."""
+        return self._files.draft(tenant=tenant)
+
+    def save_draft(self, name: str, draft: Draft, purpose: str, *, tenant: str) -> StoredFile:
+        """Stores what was drafted; see `Files.save_draft`."""
+        return self._files.save_draft(name, draft, purpose, tenant=tenant)
 
     def get_file(self, file_id: str, *, tenant: str) -> StoredFile:
         """A file's record; see `Files.get`."""

@@ -6,14 +6,15 @@ bytes go, so a crash leaves at worst bytes that nobody sees or a deletion that t
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Engine
 
 from retrieval import file_store, held_store, store
-from retrieval.documents import content_id
+from retrieval.documents import LongPart, content_id
+from retrieval.drafts import Draft
 from retrieval.errors import (
     FileTooLargeError,
     StorageError,
@@ -49,19 +50,14 @@ class Files:
         self._finish_deletions()
         self._discard_unheld()
 
-    def save(
-        self, name: str, data: bytes, purpose: str, *, tenant: str, may_be_larger: bool = False
-    ) -> StoredFile:
+    def save(self, name: str, data: bytes, purpose: str, *, tenant: str) -> StoredFile:
         """Stores a file; when this returns it is on disk. The same upload again changes nothing.
-
-        Args:
-            may_be_larger: than what is accepted of uploads.
 
         Raises:
             FileTooLargeError: larger than accepted.
             StorageError: disk or database refused; nothing was stored.
         """
-        if len(data) > self._max_file_bytes and not may_be_larger:
+        if len(data) > self._max_file_bytes:
             raise FileTooLargeError(name, len(data), self._max_file_bytes)
         file = StoredFile(
             id=content_id("file", (tenant, purpose, name, data)),
@@ -74,11 +70,49 @@ class Files:
         )
         with self._lock:
             self._vault.put(tenant, data)
-            with transaction(self._engine) as connection:
-                file_store.forget_file(connection, file.id)
-                known = file_store.find_file(connection, file.id, tenant)
-                if known is None:
-                    file_store.insert_file(connection, file)
+            return self._named(file)
+
+    @contextmanager
+    def draft(self, *, tenant: str) -> Iterator[Draft]:
+        """What a file is to hold, written piece by piece: of any size, and nowhere to be seen.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        draft = self._vault.draft(tenant)
+        try:
+            yield draft
+        finally:
+            draft.discard()
+
+    def save_draft(self, name: str, draft: Draft, purpose: str, *, tenant: str) -> StoredFile:
+        """Stores what was drafted: the same file as `save` makes of the same bytes.
+
+        Raises:
+            StorageError: disk or database refused; nothing was stored.
+        """
+        draft.finish()
+        data = LongPart(draft.size_bytes, draft.pieces())
+        file = StoredFile(
+            id=content_id("file", (tenant, purpose, name, data)),
+            tenant=tenant,
+            name=name,
+            purpose=purpose,
+            size_bytes=draft.size_bytes,
+            digest=draft.digest,
+            created_at=int(self._now()),
+        )
+        with self._lock:
+            self._vault.keep(tenant, draft)
+            return self._named(file)
+
+    def _named(self, file: StoredFile) -> StoredFile:
+        """The record of bytes that are stored; the one of before where there is one."""
+        with transaction(self._engine) as connection:
+            file_store.forget_file(connection, file.id)
+            known = file_store.find_file(connection, file.id, file.tenant)
+            if known is None:
+                file_store.insert_file(connection, file)
         return known or file
 
     def get(self, file_id: str, *, tenant: str) -> StoredFile:

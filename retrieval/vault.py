@@ -3,13 +3,16 @@
 import hashlib
 from pathlib import Path
 
+from retrieval.drafts import Draft, new_digest
 from retrieval.durable import PART_SUFFIX, sync_folder, write_atomically
 from retrieval.errors import StorageError, StoredFileDamagedError
 
 
 def bytes_digest(data: bytes) -> str:
     """The digest by which bytes are stored."""
-    return hashlib.blake2b(data, digest_size=20).hexdigest()
+    digest = new_digest()
+    digest.update(data)
+    return digest.hexdigest()
 
 
 class Vault:
@@ -33,6 +36,25 @@ class Vault:
         if not _holds(path, digest):
             write_atomically(path, data)
         return digest
+
+    def draft(self, tenant: str) -> Draft:
+        """A content that isn't there as a whole yet.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        return Draft(self._owner_folder(tenant))
+
+    def keep(self, tenant: str, draft: Draft) -> str:
+        """Stores what was drafted and finished, as `put` does.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        path = self._path(tenant, draft.digest)
+        if not _holds(path, draft.digest):
+            draft.put_at(path)
+        return draft.digest
 
     def get(self, tenant: str, digest: str, *, file_id: str) -> bytes:
         """The bytes.
@@ -64,9 +86,11 @@ class Vault:
             raise StorageError(where, exc.strerror or str(exc)) from exc
 
     def _path(self, tenant: str, digest: str) -> Path:
+        return self._owner_folder(tenant) / digest
+
+    def _owner_folder(self, tenant: str) -> Path:
         # Tenants' names may hold anything; a digest is a safe folder name.
-        owner = hashlib.blake2b(tenant.encode(), digest_size=8).hexdigest()
-        return self._folder / owner / digest
+        return self._folder / hashlib.blake2b(tenant.encode(), digest_size=8).hexdigest()
 
     def _remove_parts(self) -> None:
         """Removes what writes left behind that a crash cut off."""
@@ -75,4 +99,7 @@ class Vault:
 
 
 def _holds(path: Path, digest: str) -> bool:
-    return path.is_file() and bytes_digest(path.read_bytes()) == digest
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, new_digest).hexdigest() == digest

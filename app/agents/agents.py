@@ -37,7 +37,7 @@ class WaitingCall:
 class Agents:
     """One event loop owns `live`: the runs that this gateway works on, sub-agents' among them.
 
-    `changed` is called when there may be something to pick up. The methods block.
+    `changed` is called when there may be something to pick up, or to keep alive. The methods block.
     """
 
     library: AgentLibrary
@@ -45,6 +45,12 @@ class Agents:
     servers: OpensTools = field(default_factory=NoServers)
     live: "dict[str, AgentRun]" = field(default_factory=dict)
     changed: Callable[[], None] = lambda: None
+
+    def works_on(self, run: "AgentRun") -> None:
+        """From now on; whoever keeps runs alive may have rested. In the event loop."""
+        self.live[run.record.id] = run
+        if len(self.live) == 1:
+            self.changed()
 
     def run(self, run_id: str, *, tenant: str) -> RunRecord:
         """Raises RunNotFoundError."""

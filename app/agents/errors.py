@@ -11,6 +11,15 @@ GatewayError
 from app.errors import GatewayError
 
 
+class AgentToolsError(GatewayError):
+    """The tools of an agent can't be had together."""
+
+    def __init__(self, agent: str, problem: str) -> None:
+        super().__init__(f"agent {agent}: {problem}")
+        self.agent = agent
+        self.problem = problem
+
+
 class RunNotFoundError(GatewayError):
     """The tenant has no such run."""
 

@@ -10,7 +10,7 @@ from app.agents.toolbox import OpensTools
 from app.errors import InvalidSettingError
 from app.settings import Settings
 from prompts import TemplateLibrary, TemplateNotFoundError
-from prompts.agent_library import AgentLibrary, load_agents, shipped_agents
+from prompts.agent_library import load_agents, shipped_agents
 from prompts.errors import TemplateSyntaxError
 
 
@@ -26,12 +26,12 @@ def open_agents(
     folder = settings.agents.folder
     if folder is not None and not folder.is_dir():
         raise InvalidSettingError("agents.folder", f"there is no folder {folder}")
-    own = load_agents(folder) if folder is not None else ()
-    library = AgentLibrary((*load_agents(shipped_agents()), *own))
+    library = load_agents(shipped_agents(), *([folder] if folder is not None else []))
     for agent in library:
         try:
             templates.find(agent.template)
         except TemplateNotFoundError as error:
-            raise TemplateSyntaxError(agent.path, 1, 1, str(error)) from error
+            line, column = agent.place("template")
+            raise TemplateSyntaxError(agent.path, line, column, str(error)) from error
     store = RunStore(database, owner=os.urandom(16).hex(), lease_s=settings.agents.lease_s)
     return Agents(library=library, store=store, servers=servers)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from app.accounts import JSONObject
-from app.agents.agents import Agents
 from app.agents.builtin import built_in, shelf_of
 from app.agents.children import child_of
+from app.agents.deciding import decided
 from app.agents.history import RunHistory
 from app.agents.keeping import RootKeeper
 from app.agents.loop import RunStatus
@@ -36,8 +36,6 @@ from prompts.agent import Agent, BuiltInTool
 if TYPE_CHECKING:
     from app.responses.running import Asked
 
-_LOOK_S = 0.5
-
 
 async def agent_events(asked: "Asked") -> AsyncGenerator[JSONObject]:
     """The events of a response that an agent makes; see `response_events`.
@@ -53,7 +51,7 @@ async def agent_events(asked: "Asked") -> AsyncGenerator[JSONObject]:
     try:
         async with AsyncExitStack() as stack:
             run = await _run_of(asked, stack)
-            agents.live[run.record.id] = run
+            agents.works_on(run)
             try:
                 async with aclosing(run.events()) as events:
                     async for event in events:
@@ -62,8 +60,10 @@ async def agent_events(asked: "Asked") -> AsyncGenerator[JSONObject]:
                 agents.live.pop(run.record.id, None)
                 with shielded(None):
                     await _left(asked, run)
+                if run.status is RunStatus.IN_PROGRESS:
+                    agents.changed()  # somebody may have to go on with it, or to give it up
         if run.status is RunStatus.INTERRUPTED and run.record.driven:
-            await _decided(agents, run.record.id)
+            await decided(agents, run.record.id)
             async with aclosing(agent_events(asked)) as events:
                 async for event in events:
                     yield event
@@ -92,24 +92,13 @@ async def _left(asked: "Asked", run: AgentRun) -> None:
     await anyio.to_thread.run_sync(agents.store.forget, run.record.id)
 
 
-async def _decided(agents: Agents, run_id: str) -> None:
-    """Returns when somebody has decided."""
-    while True:
-        found = await anyio.to_thread.run_sync(agents.store.find, run_id)
-        if found is None:
-            raise RunLostError(run_id)
-        if found.status is not RunStatus.INTERRUPTED:
-            return
-        await anyio.sleep(_LOOK_S)
-
-
 async def _run_of(asked: "Asked", stack: AsyncExitStack) -> AgentRun:
     agents = asked.services.agents
     known = await anyio.to_thread.run_sync(agents.store.find, asked.response_id)
     if known is None:
         return await _fresh(asked, stack)
     if known.status is RunStatus.INTERRUPTED:
-        await _decided(agents, known.id)
+        await decided(agents, known.id)
     taken = await anyio.to_thread.run_sync(agents.store.take, asked.response_id)
     if taken is None:
         raise RunLostError(asked.response_id)
@@ -118,6 +107,7 @@ async def _run_of(asked: "Asked", stack: AsyncExitStack) -> AgentRun:
     except BaseException:
         with shielded(None):
             await anyio.to_thread.run_sync(agents.store.let_go, taken.id)
+        agents.changed()
         raise
 
 

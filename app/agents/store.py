@@ -118,6 +118,13 @@ class RunStore:
         known = frozenset(but)
         return [run_id for run_id in ids if run_id not in known]
 
+    def next_free(self) -> float | None:
+        """In how many seconds the next run is left behind, if no more is heard of its gateway."""
+        now, which = self._now(), (_R.status.in_(OPEN), _R.parent_id.is_(None))
+        with self._database.connect() as connection:
+            until = connection.scalar(self._lease.next_free(now, *which))
+        return None if until is None else until - now
+
     def keep_alive(self, run_ids: Iterable[str]) -> list[str]:
         """Say that these are worked on; those of them that somebody wants to have cancelled."""
         ids = list(run_ids)

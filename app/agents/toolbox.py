@@ -9,19 +9,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.agents.errors import AgentToolsError
 from app.agents.tools import Tool, ToolContext, ToolResult, ToolSource, ToolSpec
-from app.errors import GatewayError
 from prompts.agent import Agent, AgentTool, BuiltInTool, McpTools
 from prompts.canonical import JSON
-
-
-class AgentToolsError(GatewayError):
-    """The tools of an agent can't be had together."""
-
-    def __init__(self, agent: str, problem: str) -> None:
-        super().__init__(f"agent {agent}: {problem}")
-        self.agent = agent
-        self.problem = problem
 
 
 class OpensTools(Protocol):

@@ -1,5 +1,6 @@
 """Goes on with runs that were left behind, and says of those that are under way that they live."""
 
+import math
 import time
 from contextlib import aclosing
 from functools import partial
@@ -21,6 +22,8 @@ from prompts import PromptError
 from retrieval import RetrievalError
 
 _LOOK_S = 1.0
+# What other gateways have left is found so late after its lease. What comes here wakes.
+IDLE_LOOK_S = 5.0
 # So often within a lease it is said that a run is worked on.
 _WORDS = 4
 _SWEEP_S = 60.0
@@ -41,7 +44,7 @@ class AgentWatch:
         self._log = structlog.get_logger()
 
     def wake(self) -> None:
-        """There may be something to pick up."""
+        """There may be something to pick up, or to keep alive."""
         self._woken.set()
 
     async def watch(self) -> None:
@@ -51,15 +54,24 @@ class AgentWatch:
         async with anyio.create_task_group() as tasks:
             while True:
                 self._woken = anyio.Event()
+                pause_s = self._look_s
                 try:
                     await self._look(tasks)
                     if time.monotonic() - swept_at >= _SWEEP_S:
                         swept_at = time.monotonic()
                         await self._sweep()
+                    pause_s = await self._pause_s()
                 except sa.exc.SQLAlchemyError as error:
                     self._log.warning("agents_wait", problem=type(error).__name__)
-                with anyio.move_on_after(self._look_s):
+                with anyio.move_on_after(pause_s):
                     await self._woken.wait()
+
+    async def _pause_s(self) -> float:
+        """How long nothing is to be done, unless something wakes."""
+        if self._agents.live or self._under_way:
+            return self._look_s
+        free_s = await anyio.to_thread.run_sync(self._agents.store.next_free)
+        return min(IDLE_LOOK_S, math.inf if free_s is None else free_s)
 
     async def _look(self, tasks: anyio.abc.TaskGroup) -> None:
         agents, live = self._agents, list(self._agents.live)
@@ -92,11 +104,13 @@ class AgentWatch:
             await anyio.sleep(_LOOK_S)
         except sa.exc.SQLAlchemyError as error:
             self._log.warning("agents_wait", problem=type(error).__name__)
+            await anyio.sleep(_LOOK_S)
         except Exception:  # noqa: BLE001 - the boundary of a background task
             self._log.exception("run_failed", run_id=run_id)
             await anyio.sleep(_LOOK_S)
         finally:
             self._under_way.discard(run_id)
+            self.wake()
 
     async def _asked(self, run_id: str) -> Asked | None:
         services = self._services

@@ -111,6 +111,14 @@ class LineAnswer:
         return self.status == 200
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultLine:
+    """What came of a request: a line of the output file where it `succeeded`, else of errors'."""
+
+    line: bytes
+    succeeded: bool
+
+
 def answered_line(batch_id: str, line: WaitingLine, answer: LineAnswer) -> bytes:
     """A request's line of output."""
     response = {

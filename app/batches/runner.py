@@ -32,7 +32,10 @@ from app.batches.store import BatchStore
 from app.settings import BatchesSettings, WireSettings
 from retrieval import RetrievalError, StoredFileDamagedError, StoredFileNotFoundError
 
+# How often batches that are worked on here are looked at, for what somebody says elsewhere.
 _LOOK_S = 0.5
+# What other gateways have left is found so late. What comes here wakes.
+IDLE_LOOK_S = 5.0
 _READ_LINES = 64
 # Others that were here a moment ago are likely to be here in a moment, and within the minute it is
 # as likely that one of them meets a long prompt.
@@ -126,7 +129,8 @@ class BatchRunner:
                 except (sa.exc.SQLAlchemyError, RetrievalError) as error:
                     self._log.warning("batches_wait", problem=str(error).partition("\n")[0])
                     await anyio.sleep(_TROUBLE_S)
-                with anyio.move_on_after(_LOOK_S):
+                    continue
+                with anyio.move_on_after(_LOOK_S if self._active else IDLE_LOOK_S):
                     await self._woken.wait()
 
     async def _step(self, tasks: anyio.abc.TaskGroup) -> None:
@@ -286,12 +290,12 @@ class BatchRunner:
             ended = self._ending(batch)
             if ended is None:
                 return None
-            output, errors = self._store.outputs(batch.id, ended)
+            files = self._files.save(batch, self._store.results(batch.id, ended))
             self._store.end(
                 batch,
                 ended,
-                output_file_id=self._files.save(batch, "output", output),
-                error_file_id=self._files.save(batch, "error", errors),
+                output_file_id=files.output,
+                error_file_id=files.errors,
                 now=self._now(),
             )
             return ended

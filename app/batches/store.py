@@ -17,10 +17,11 @@ from app.batches.records import (
     WINDOW_S,
     Batch,
     BatchStatus,
+    ResultLine,
     WaitingLine,
     problem_json,
-    unanswered_line,
 )
+from app.batches.results import result_lines
 from app.errors import BatchEndedError, BatchNotFoundError
 from app.leases import Lease
 from app.tables import batch_lines, batches
@@ -211,17 +212,9 @@ class BatchStore:
                 counted = sa.update(batches).where(batches.c.id == batch_id)
                 connection.execute(counted.values({count: count + 1}))
 
-    def outputs(self, batch_id: str, ended: BatchStatus) -> tuple[bytes, bytes]:
-        """The contents of output and error file, in the order of the batch's file."""
-        output, errors = bytearray(), bytearray()
-        for row in self._results(batch_id):
-            if not row.done:
-                errors += unanswered_line(batch_id, row.number, row.custom_id, ended)
-            elif row.succeeded:
-                output += row.result or b""
-            else:
-                errors += row.result or b""
-        return bytes(output), bytes(errors)
+    def results(self, batch_id: str, ended: BatchStatus) -> Iterator[ResultLine]:
+        """What came of its requests, in the order of its file; read as it is asked for."""
+        return result_lines(self._database, batch_id, ended)
 
     def end(
         self,
@@ -244,21 +237,6 @@ class BatchStore:
                 gone = batch_lines.c.batch_id == batch.id
                 connection.execute(sa.delete(batch_lines).where(gone))
                 self._told.ended(connection, _found(connection, batch.id, batch.tenant), now)
-
-    def _results(
-        self, batch_id: str
-    ) -> Iterator[sa.Row[int, str, bool, bool | None, bytes | None]]:
-        c = batch_lines.c
-        columns = sa.select(c.number, c.custom_id, c.done, c.succeeded, c.result)
-        after = -1
-        while True:
-            query = columns.where(c.batch_id == batch_id, c.number > after).order_by(c.number)
-            with self._database.connect() as connection:
-                rows = connection.execute(query.limit(_ROWS)).all()
-            yield from rows
-            if len(rows) < _ROWS:
-                return
-            after = rows[-1].number
 
     @staticmethod
     def _change(

@@ -142,7 +142,7 @@ def _library(folder: Path | None) -> AgentLibrary:
     """The agents that ship, and those of this deployment."""
     try:
         own = folder or read_settings().agents.folder
-        return AgentLibrary((*load_agents(shipped_agents()), *(load_agents(own) if own else ())))
+        return load_agents(shipped_agents(), *([own] if own else []))
     except (GatewayError, PromptError) as error:
         raise CommandInputError(str(error)) from error
 

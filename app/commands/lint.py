@@ -123,8 +123,8 @@ def lint(
 ) -> None:
     """Find what keeps prompts from being re-used, and say what it costs.
 
-    PATHS are files or folders (default: this one): templates, prompt files (.j2 .jinja .jinja2
-    .prompt .tmpl .txt .md) and Python source. Exit 1 if anything was found.
+    PATHS are files or folders (default: this one): templates, agents, prompt files (.j2 .jinja
+    .jinja2 .prompt .tmpl .txt .md) and Python source. Exit 1 if anything was found.
     """
     if explained is not None:
         with writing():

@@ -146,6 +146,7 @@ async def delete(request: Request, response_id: str) -> dict[str, Any]:
     remove = partial(background.delete, response_id, tenant=tenant_of(request))
     await anyio.to_thread.run_sync(remove)
     background.changed()
+    services_of(request).agents.changed()
     return {"id": response_id, "object": "response", "deleted": True}
 
 
@@ -158,6 +159,7 @@ async def cancel(request: Request, response_id: str) -> Response:
     )
     response = await anyio.to_thread.run_sync(stop)
     services.background.changed()
+    services.agents.changed()
     services.followers.tell(response_id)
     return JSONResponse(response)
 

@@ -1,7 +1,9 @@
 """Tells endpoints what is due, at least once; a crash at any moment loses nothing."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import anyio
 import httpx
@@ -14,7 +16,8 @@ from app.webhooks.addresses import find_target
 from app.webhooks.outbox import Delivery, Endpoint, Outbox
 from app.webhooks.signing import signed_headers
 
-_LOOK_S = 1.0
+# What other gateways have left is found so late. What comes here wakes, and so does what is due.
+IDLE_LOOK_S = 5.0
 _TROUBLE_S = 5.0
 
 
@@ -37,25 +40,48 @@ class Courier:
         self._allow_private = allow_private
         self._timeout_s = timeout_s
         self._now = now
+        self._woken = anyio.Event()
         self._log = structlog.get_logger()
 
     async def watch(self) -> None:
         """Deliver, for ever."""
-        while True:
-            pause_s = _LOOK_S
-            try:
-                await self.deliver_due()
-            except sa.exc.SQLAlchemyError as error:
-                self._log.warning("webhooks_wait", problem=type(error).__name__)
-                pause_s = _TROUBLE_S
-            await anyio.sleep(pause_s)
+        with self._listening():
+            while True:
+                self._woken = anyio.Event()
+                try:
+                    next_at = await self.deliver_due()
+                except sa.exc.SQLAlchemyError as error:
+                    self._log.warning("webhooks_wait", problem=type(error).__name__)
+                    await anyio.sleep(_TROUBLE_S)
+                    continue
+                with anyio.move_on_after(min(IDLE_LOOK_S, max(next_at - self._now(), 0.0))):
+                    await self._woken.wait()
 
-    async def deliver_due(self) -> None:
-        """Try everything that is due once."""
-        due = await anyio.to_thread.run_sync(self._outbox.take, self._now())
+    async def deliver_due(self) -> float:
+        """Try once what is due, and say when there is something due next (seconds since 1970)."""
+        due, next_at = await anyio.to_thread.run_sync(self._outbox.take, self._now())
         async with anyio.create_task_group() as tasks:
             for delivery in due:
                 tasks.start_soon(self._deliver, delivery)
+        return next_at
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Meanwhile whatever is to be told wakes, from whichever thread."""
+        loop = asyncio.get_running_loop()
+
+        def told() -> None:
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+                loop.call_soon_threadsafe(self._wake)
+
+        before, self._outbox.changed = self._outbox.changed, told
+        try:
+            yield
+        finally:
+            self._outbox.changed = before
+
+    def _wake(self) -> None:
+        self._woken.set()
 
     async def _deliver(self, delivery: Delivery) -> None:
         endpoint = self._outbox.endpoints.get(delivery.endpoint)

@@ -1,7 +1,8 @@
 """What is still to be told, in the database: written with what it tells of, gone when heard."""
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -46,11 +47,20 @@ class Delivery:
 
 
 class Outbox:
-    """Keeps events until they were heard. Blocks."""
+    """Keeps events until they were heard. Blocks.
+
+    Attributes:
+        changed: told, in whatever thread, once something is committed that is to be told; replaced
+            by whoever tells.
+    """
 
     def __init__(self, database: sa.Engine, endpoints: Sequence[Endpoint]) -> None:
         self._database = database
         self.endpoints = {endpoint.name: endpoint for endpoint in endpoints}
+        self.changed: Callable[[], None] = _nobody
+        # An event is written in a transaction of somebody else's: that is over, one way or the
+        # other, when its connection comes back.
+        sa.event.listen(database, "checkin", self._came_back)
 
     def ended(self, connection: sa.Connection, batch: Batch, at: float) -> None:
         """A batch has come to its end; committed with it, or not at all."""
@@ -79,19 +89,31 @@ class Outbox:
         if told:
             rows = [{**row, "endpoint": name} for name in told]
             connection.execute(sa.insert(webhook_deliveries), rows)
+            connection.info[self] = True
 
-    def take(self, now: float) -> list[Delivery]:
-        """What is due, each with its next attempt set already: nobody else takes it meanwhile."""
+    def _came_back(self, _: object, record: sa.pool.ConnectionPoolEntry) -> None:
+        if record.info.pop(self, False):
+            self.changed()
+
+    def take(self, now: float) -> tuple[list[Delivery], float]:
+        """What is due, each with its next attempt set already: nobody else takes it meanwhile.
+
+        Also when something is due next: in seconds since 1970, infinite where nothing is.
+        """
         c = webhook_deliveries.c
-        due = sa.select(webhook_deliveries).where(c.due_at <= now).order_by(c.due_at)
+        first = sa.select(webhook_deliveries).order_by(c.due_at).limit(_AT_ONCE + 1)
         taken: list[Delivery] = []
         with self._database.begin() as connection:
-            for row in connection.execute(due.limit(_AT_ONCE)).all():
-                pause_s = PAUSES_S[min(row.attempts, len(PAUSES_S) - 1)]
+            rows = connection.execute(first).all()
+            due = [row for row in rows[:_AT_ONCE] if row.due_at <= now]
+            next_at = rows[len(due)].due_at if len(rows) > len(due) else math.inf
+            for row in due:
+                again_at = now + PAUSES_S[min(row.attempts, len(PAUSES_S) - 1)]
+                next_at = min(next_at, again_at)
                 mine = sa.update(webhook_deliveries).where(
                     c.id == row.id, c.endpoint == row.endpoint, c.attempts == row.attempts
                 )
-                values = {"attempts": row.attempts + 1, "due_at": now + pause_s}
+                values = {"attempts": row.attempts + 1, "due_at": again_at}
                 if connection.execute(mine.values(**values)).rowcount:
                     taken.append(
                         Delivery(
@@ -101,7 +123,7 @@ class Outbox:
                             attempts=row.attempts + 1,
                         )
                     )
-        return taken
+        return taken, next_at
 
     def done(self, delivery: Delivery) -> None:
         """It was heard, or nobody will ever hear it."""
@@ -112,3 +134,7 @@ class Outbox:
                     c.id == delivery.id, c.endpoint == delivery.endpoint
                 )
             )
+
+
+def _nobody() -> None:
+    """It is seen at the next look."""

@@ -26,6 +26,7 @@ _FAMILIES = {
     "5": "Context",
     "6": "Transcripts",
     "7": "Engine and tiers",
+    "8": "Agents",
     "9": "Templates and suppressions",
 }
 _BLOCK = re.compile(r"^```(\w+)(.*)\n((?:.*\n)*?)```$", re.MULTILINE)

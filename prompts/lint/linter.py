@@ -1,12 +1,14 @@
 """Lints files of all kinds: what kind each is, its rules, its suppressions."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from prompts.agent import Agent
 from prompts.agent_file import is_agent_file, parse_agent
 from prompts.errors import TemplateError, TemplateSyntaxError, TemplateVolatilityError
+from prompts.lint.agent_folder import agent_folders
+from prompts.lint.comments import agent_suppressions, jinja_suppressions, template_suppressions
 from prompts.lint.context import LintContext
 from prompts.lint.findings import Finding, Place, Severity
 from prompts.lint.includes import find_included
@@ -22,7 +24,7 @@ from prompts.lint.plain_file import (
 from prompts.lint.prompt_source import PromptSource
 from prompts.lint.registry import RULES, rule
 from prompts.lint.source_file import SourceFile
-from prompts.lint.suppressions import Suppression, apply_suppressions, parse_suppression
+from prompts.lint.suppressions import Suppression, apply_suppressions
 from prompts.lint.template_source import template_source
 from prompts.lint.text_scan import TextScanner
 from prompts.template import Template
@@ -31,8 +33,6 @@ from prompts.template_file import parse_template
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 PYTHON_SUFFIXES = frozenset({".py", ".pyi"})
 SUFFIXES = YAML_SUFFIXES | PYTHON_SUFFIXES | JINJA_SUFFIXES | TEXT_SUFFIXES
-
-_YAML_COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n#]*foreword:[^\r\n]*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +46,13 @@ class LintResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Examined:
-    """One file's findings before suppression, its suppressions, and its template."""
+    """One file's findings before suppression, its suppressions, and its template or agent."""
 
     findings: list[Finding]
     suppressions: list[Suppression]
     template: Template | None = None
+    agent: Agent | None = None
+    is_agent: bool = False
 
 
 class Linter:
@@ -63,18 +65,32 @@ class Linter:
         self._context = LintContext(options=options, scanner=TextScanner(), included=included)
 
     def lint(self, sources: Iterable[SourceFile]) -> LintResult:
-        """The findings in all files; two files with one template's name are found here."""
-        findings: list[Finding] = []
+        """The findings in all files; what is wrong between files is found here."""
+        examined: list[tuple[SourceFile, _Examined]] = []
         owners: dict[str, Path] = {}
-        files = 0
         for source in sources:
-            files += 1
-            examined = self._examine(source)
-            if examined.template is not None:
-                examined.findings.extend(_duplicates(source, examined.template, owners))
-            kept = apply_suppressions(examined.findings, examined.suppressions)
+            one = self._examine(source)
+            if one.template is not None:
+                one.findings.extend(_duplicates(source, one.template, owners))
+            examined.append((source, one))
+        self._between(examined)
+        findings: list[Finding] = []
+        for _, one in examined:
+            kept = apply_suppressions(one.findings, one.suppressions)
             findings += [f for f in kept if self._options.wants(f.code, f.name)]
-        return LintResult(findings=_ordered(findings), files=files, skipped=self._skipped())
+        return LintResult(findings=_ordered(findings), files=len(examined), skipped=self._skipped())
+
+    def _between(self, examined: list[tuple[SourceFile, _Examined]]) -> None:
+        """Adds what is wrong between agents, in each file that says so."""
+        files = [(source, one.agent) for source, one in examined if one.is_agent]
+        if not files:
+            return
+        by_path = {source.path: one for source, one in examined}
+        templates = [one.template for _, one in examined if one.template is not None]
+        for folder in agent_folders(files, templates):
+            for each in RULES:
+                for finding in each.check_agents(folder):
+                    by_path[finding.place.path].findings.append(finding)
 
     def lint_file(self, source: SourceFile) -> tuple[Finding, ...]:
         """The findings in one file."""
@@ -110,7 +126,7 @@ class Linter:
     def _plain(self, source: SourceFile) -> _Examined:
         prompt = read_plain(source, self._reader, self._context.included)
         return _Examined(
-            findings=list(self._check(prompt)), suppressions=list(_jinja_suppressions(prompt))
+            findings=list(self._check(prompt)), suppressions=list(jinja_suppressions(prompt))
         )
 
     def _template(self, source: SourceFile) -> _Examined:
@@ -127,7 +143,7 @@ class Linter:
         findings = list(self._check(prompt))
         if refused is not None:
             findings += _unsaid(_parse_finding(source, refused), findings)
-        suppressions = [*_jinja_suppressions(prompt), *_yaml_suppressions(prompt)]
+        suppressions = [*jinja_suppressions(prompt), *template_suppressions(prompt)]
         return _Examined(findings=findings, suppressions=suppressions, template=template)
 
     def _check(self, prompt: PromptSource) -> Iterator[Finding]:
@@ -136,13 +152,14 @@ class Linter:
 
 
 def _agent(source: SourceFile) -> _Examined:
-    """An agent has no text of Jinja's: it is as it should be, or it can't be read."""
-    findings: list[Finding] = []
+    """An agent has no text of Jinja's: it can be read or not. The rest is between files."""
     try:
-        parse_agent(source.path, source.data)
+        agent = parse_agent(source.path, source.data)
     except TemplateError as error:
-        findings.append(_parse_finding(source, error))
-    return _Examined(findings=findings, suppressions=[])
+        found = _parse_finding(source, error)
+        return _Examined(findings=[found], suppressions=[], is_agent=True)
+    suppressions = list(agent_suppressions(source))
+    return _Examined(findings=[], suppressions=suppressions, agent=agent, is_agent=True)
 
 
 def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -173,21 +190,14 @@ def _parse_finding(source: SourceFile, error: TemplateError) -> Finding:
                 f"Segment {error.segment} uses {error.variable}, which changes more often than the "
                 "segment says; move it to a later segment, or raise the segment's volatility."
             )
-            place = _character_place(source, error.line, error.column)
+            place = source.character_place(error.line, error.column)
             return rule("FW101").finding(message=message, place=place, severity=Severity.ERROR)
         case TemplateSyntaxError():
-            place = _character_place(source, error.line, error.column)
+            place = source.character_place(error.line, error.column)
             code = "FW908" if "can't be called" in error.problem else "FW901"
             return rule(code).finding(message=_sentence(error.problem), place=place)
         case _:
             return rule("FW901").finding(message=_sentence(str(error)), place=source.line_place(1))
-
-
-def _character_place(source: SourceFile, line: int, column: int) -> Place:
-    """The place from a column in characters, as parse errors have it, to the line's end."""
-    line = min(line, len(source.line_starts))
-    before = source.line_text(line)[: column - 1]
-    return source.line_place(line, len(before.encode()))
 
 
 def _duplicates(
@@ -199,30 +209,3 @@ def _duplicates(
             f"{template.reference} is already defined by {other}; give one of them another version."
         )
         yield rule("FW907").finding(message=message, place=source.line_place(1))
-
-
-def _jinja_suppressions(prompt: PromptSource) -> Iterator[Suppression]:
-    for part in prompt.parts:
-        for comment in part.jinja.comments if part.jinja else ():
-            place = part.locator.place(comment.start, comment.stop)
-            line = prompt.source.line_text(place.line).strip()
-            written = part.text[comment.start : comment.stop]
-            found = parse_suppression(comment.text, place, alone=line == written)
-            if found is not None:
-                yield found
-
-
-def _yaml_suppressions(prompt: PromptSource) -> Iterator[Suppression]:
-    """Those in YAML comments; in a segment's text, `#` is text."""
-    source = prompt.source
-    if b"foreword:" not in source.data:
-        return
-    texts = [part.locator.place(0, len(part.text)) for part in prompt.parts if part.jinja]
-    for match in _YAML_COMMENT.finditer(source.text):
-        place = source.characters(match.start(), match.end())
-        if any(text.start <= place.start < text.stop for text in texts):
-            continue
-        line = source.line_text(place.line)
-        found = parse_suppression(match.group(), place, alone=line.strip() == match.group().strip())
-        if found is not None:
-            yield found

@@ -4,6 +4,9 @@ from collections.abc import Iterable
 
 from prompts.lint.rule import Rule
 from prompts.lint.rules import (
+    agent_budgets,
+    agent_prompts,
+    agents,
     boundaries,
     engine,
     engine_access,
@@ -25,7 +28,7 @@ from prompts.lint.rules import (
 _FAMILIES = (
     ordering, text_bytes, unordered, stability, boundaries, tools, retrieved, history, engine,
     engine_access, engine_lmcache, engine_reports, engine_storage, engine_tiers, engine_tree,
-    faults,
+    agents, agent_prompts, agent_budgets, faults,
 )  # fmt: skip
 
 # Code of a removed rule -> why, and since which version.

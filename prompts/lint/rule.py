@@ -8,6 +8,7 @@ from prompts.lint.cost import cost_sentence
 from prompts.lint.findings import Confidence, Finding, Fix, FixSafety, Place, PrefixBreak, Severity
 
 if TYPE_CHECKING:
+    from prompts.lint.agent_folder import AgentFolder
     from prompts.lint.context import LintContext
     from prompts.lint.prompt_source import PromptSource
 
@@ -16,6 +17,7 @@ class Subject(StrEnum):
     """Where a rule's cause can be seen."""
 
     TEMPLATE = "template"
+    AGENT = "agent file"
     PROMPT_FILE = "prompt file"
     PYTHON = "python"
     LOG = "log"
@@ -25,9 +27,9 @@ class Subject(StrEnum):
 class Rule:
     """Base of all rules. The subclass's docstring is its documentation, with fixed headings.
 
-    Template and prompt-file checks live in `check`; the same code is emitted from Python source,
-    request logs and engine configurations by `prompts.lint.python`, `cache.request_log` and
-    `cache.engine_config`.
+    Template and prompt-file checks live in `check`, those between agent files in `check_agents`;
+    the same code is emitted from Python source, request logs and engine configurations by
+    `prompts.lint.python`, `cache.request_log` and `cache.engine_config`.
     """
 
     code: ClassVar[str]
@@ -40,6 +42,10 @@ class Rule:
 
     def check(self, prompt: "PromptSource", context: "LintContext") -> Iterator[Finding]:
         """Findings in one prompt source; nothing where the cause can't be seen there."""
+        return iter(())
+
+    def check_agents(self, folder: "AgentFolder") -> Iterator[Finding]:
+        """Findings in the linted files of one folder of agents."""
         return iter(())
 
     def finding(

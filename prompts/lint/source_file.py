@@ -49,6 +49,12 @@ class SourceFile:
             stop = start + len(self.data[start : self._line_end(line)].rstrip(b"\r\n"))
         return self.place(start, max(start, stop))
 
+    def character_place(self, line: int, column: int) -> Place:
+        """The place from a column in characters, as parse errors have it, to the line's end."""
+        line = min(line, len(self.line_starts))
+        before = self.line_text(line)[: column - 1]
+        return self.line_place(line, len(before.encode()))
+
     def line_text(self, line: int, *, carriage_return: bool = False) -> str:
         """A line's text without its end, or with its `carriage_return`; bad bytes as U+FFFD."""
         data = self.data[self.line_starts[line - 1] : self._line_end(line)]

@@ -35,6 +35,20 @@ async def test_the_size_of_a_chunk_stays_known_while_the_tier_server_is_away() -
     assert watch.chunk_tokens == 64
 
 
+@pytest.mark.parametrize(("adapters", "losses"), [([], 1), ([adapter("ssd")], 0)])
+async def test_a_server_that_is_started_anew_has_lost_what_was_in_ram_alone(
+    adapters: list[dict[str, object]], losses: int
+) -> None:
+    server, lost = TierServer(adapters=adapters), list[None]()
+    with running_tier_server(server):
+        client = TierClient(server.url, timeout_s=30.0)
+        watch = TierWatch(client, on_loss=lambda: lost.append(None))
+        for server.instance in ("1", "1", "2", "2"):
+            await watch.look()
+        client.close()
+    assert len(lost) == losses
+
+
 async def test_failing_and_damaged_tiers_are_told_by_name() -> None:
     server = TierServer(
         adapters=[

@@ -16,6 +16,9 @@ from app.settings import ReplicasSettings, Settings, TiersSettings
 from app.tier_client import TierClient
 from app.tier_salts import SaltKeys, may_forget, salt_keys
 from app.tiers import Tiers, TierSide, check_tiers, sides_of
+from bench.engine_sim import SimulatorThread, TierConfig
+from tests.app.conditions import becomes
+from tests.app.corpora.conftest import corpus_settings, long_text, rig, simulator_config
 from tests.app.tier_server import TierServer, running_tier_server
 from tests.gateways import gateway_settings
 
@@ -219,3 +222,27 @@ def test_a_deletion_is_remembered_for_90_days() -> None:
     assert not may_forget(now - timedelta(days=89))
     assert may_forget(now - timedelta(days=91))
     assert may_forget((now - timedelta(days=91)).replace(tzinfo=None))
+
+
+@pytest.mark.slow
+async def test_a_corpus_is_in_no_tier_once_a_server_with_ram_alone_was_started_anew(
+    tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    engine = simulator_config(tokenizer_folder, tier=TierConfig())
+    with running_tier_server(TierServer()) as server, SimulatorThread(engine) as simulator:
+        told = corpus_settings(tmp_path, simulator).model_copy(
+            update={
+                "replicas": ReplicasSettings(urls=(simulator.url,)),
+                "tiers": TiersSettings(urls=(server.url,), timeout_s=10.0),
+            }
+        )
+        async with rig(told, simulator) as it:
+            (side,) = sides_of(it.services.fleet.replicas)
+            assert side.watch is not None
+            await side.watch.look()
+            collection = it.collection("ferry", long_text("The ferry leaves at nine", 60))
+            status = await it.services.corpora.warm(collection, why="test")
+            assert await becomes(lambda: it.status(collection).tiered_tokens == status.tokens)
+            server.instance = "2"
+            await side.watch.look()
+            assert await becomes(lambda: it.status(collection).tiered_tokens == 0)

@@ -1,7 +1,6 @@
 """What Foreword relies on in an engine's KV events, as tests that any engine must pass."""
 
 import itertools
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -11,7 +10,8 @@ import pytest
 import zmq
 
 from bench.engine_sim.changes import block_hash, page_digests
-from tests.contracts.client import Client, Contract, Json
+from tests.contracts.client import Client, Contract, EngineUnderTest, Json, wait_until
+from tests.engines import compute_anything
 
 _END = (-1).to_bytes(8, "big", signed=True)
 
@@ -64,9 +64,9 @@ class KvEventsContract(Contract):
     def subscription(self, client: Client, described: Json) -> Iterator[Subscription]:
         with _socket(client, described["endpoint_port_base"], zmq.SUB) as socket:
             socket.setsockopt(zmq.SUBSCRIBE, described["topic"].encode())
-            # A subscription takes a moment to reach the publisher.
-            time.sleep(self.quiet_s)
-            yield Subscription(socket, quiet_s=self.quiet_s)
+            subscription = Subscription(socket, quiet_s=self.quiet_s)
+            _wait_until_subscribed(client.engine, subscription)
+            yield subscription
 
     def test_pages_of_prompt_and_answer_are_announced_in_a_chain(
         self, client: Client, described: Json, subscription: Subscription
@@ -162,6 +162,18 @@ class KvEventsContract(Contract):
                     break
                 replayed[int.from_bytes(number, "big")] = payload
         assert replayed == {n: p for n, p in subscription.batches.items() if n >= first}
+
+
+def _wait_until_subscribed(engine: EngineUnderTest, subscription: Subscription) -> None:
+    """Until nothing that is published from now on is missed; what shows it has its own salt."""
+    stranger = Client(engine)
+
+    def hears() -> bool:
+        compute_anything(stranger)
+        return bool(subscription.events())
+
+    with stranger.http:
+        wait_until(hears)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from prompts.agent import Agent, AgentTool, BuiltInTool, Limits, McpTools, StepL
 from prompts.agent_file import is_agent_file, parse_agent
 from prompts.agent_library import AgentLibrary, load_agents, shipped_agents
 from prompts.agent_schema import agent_schema, schema_text
-from prompts.errors import AgentNotFoundError, DuplicateTemplateError, TemplateError
+from prompts.errors import AgentNotFoundError, TemplateError
 from prompts.lint.discovery import find_files
 from prompts.lint.linter import Linter
 from prompts.lint.options import LintOptions
@@ -104,7 +104,10 @@ def test_the_linter_finds_agents_and_leaves_good_ones_alone(tmp_path: Path) -> N
     (tmp_path / "other.yaml").write_text("name: x\nlimits: {cpu: 1}\n")
     found = list(find_files([tmp_path]))
     assert found == [tmp_path / "a.yaml"]
-    source = SourceFile(path=PATH, data=WHOLE.encode())
+    whole = SourceFile(path=PATH, data=WHOLE.encode())
+    assert [f.code for f in Linter(LintOptions()).lint([whole]).findings] == ["FW806", "FW802"]
+    good = WHOLE.replace("variables: {tone: dry}\n", "").replace("agent: checker", "mcp: notes")
+    source = SourceFile(path=PATH, data=good.encode())
     assert Linter(LintOptions()).lint([source]).findings == ()
 
 
@@ -113,6 +116,8 @@ def test_the_linter_finds_agents_and_leaves_good_ones_alone(tmp_path: Path) -> N
     [
         (WHOLE, True),
         ("name: a\nversion: 1\ntools:\n  - search\n", True),
+        ("name: a\nversion: 1\ndescription: Finds things.\n", True),
+        ("name: a\nversion: 1\ndescription: x\nsegments: []\n", False),
         ("name: a\nversion: 1\ntools: functions\nsegments: []\n", False),
         ("name: a\nversion: 1\ntools: functions\n", False),
         ("name: a\nversion: 1\n", False),
@@ -139,15 +144,28 @@ def test_a_library_knows_who_works_for_whom() -> None:
 @pytest.mark.parametrize(
     ("agents", "said"),
     [
-        ([agent("a", "b")], r"a\.yaml:5:1: there is no agent 'b'"),
+        ([agent("a", "b")], r"a\.yaml:5:5: there is no agent 'b'; there are: a$"),
         ([agent("a", "b"), agent("b", "a")], "in its turn"),
         ([agent("a", "b"), agent("b", template="other")], "the template other"),
-        ([agent("a"), agent("a")], "already defined"),
+        ([agent("a"), agent("a")], r"a\.yaml:1:7: the agent 'a' is already defined by a\.yaml"),
     ],
 )
 def test_agents_that_dont_fit_together_are_refused(agents: list[Agent], said: str) -> None:
-    with pytest.raises((TemplateError, DuplicateTemplateError), match=said):
+    with pytest.raises(TemplateError, match=said):
         AgentLibrary(agents)
+
+
+def test_a_folder_s_agents_may_call_those_of_another_one(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("name: own\nversion: 1\ntools: [{agent: researcher}]\n")
+    library = load_agents(shipped_agents(), tmp_path)
+    assert [each.name for each in library.family(library.find("own"))] == ["own", "researcher"]
+
+
+def test_a_field_s_place_is_that_of_its_value_or_of_the_name_where_there_is_none() -> None:
+    agent = parsed(WHOLE)
+    fields = ("template", "variables.tone", "instructions", "limits.tokens", "limits.seconds")
+    assert [agent.place(field) for field in fields] == [(5, 11), (6, 13), (7, 1), (18, 3), (2, 7)]
+    assert [(tool.line, tool.column) for tool in agent.tools][:2] == [(10, 5), (11, 5)]
 
 
 NAMES = st.sampled_from(["a", "lib-1", "", "A b", 3])

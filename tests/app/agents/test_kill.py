@@ -60,15 +60,16 @@ def serving(nursery: "subprocess.Popen[str]") -> Iterator[httpx.Client]:
     nursery.stdin.write(f"{port}\n")
     nursery.stdin.flush()
     pid = int(nursery.stdout.readline())
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_for_port(url)
-        wait_until_ready(url, within_s=PATIENCE_S)
-        with httpx.Client(base_url=url, trust_env=False, timeout=PATIENCE_S) as client:
+    url = f"http://127.0.0.1:{port}"
+    # Its clients leave after it: a gateway that lives ends the run of one that has gone.
+    with httpx.Client(base_url=url, trust_env=False, timeout=PATIENCE_S) as client:
+        try:
+            _wait_for_port(url)
+            wait_until_ready(url, within_s=PATIENCE_S)
             yield client
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        _wait_until_gone(pid)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            _wait_until_gone(pid)
 
 
 def _wait_for_port(url: str) -> None:

@@ -108,6 +108,26 @@ def test_only_its_own_gateway_writes_until_that_is_silent(
     assert here.take(RUN) is not None
 
 
+def test_when_the_next_run_is_left_behind_is_known_before(
+    here: RunStore, there: RunStore, clock: Clock
+) -> None:
+    assert there.next_free() is None
+    here.begin(run())
+    here.begin(run("run_2", parent=Parent(run_id=RUN, step=0, place=0)))
+    clock.now += 10
+    here.begin(run("resp_2"))
+    assert there.next_free() == 5
+    here.keep_alive([RUN])
+    assert there.next_free() == 15
+    clock.now += 16
+    assert there.next_free() is None, "both are left behind by now"
+    assert there.left_behind(but=()) == [RUN, "resp_2"]
+    assert there.take(RUN) is not None
+    assert here.next_free() == 15
+    there.end(RUN, RunStatus.COMPLETED, reason=None, seconds=1, response=None)
+    assert here.next_free() is None
+
+
 def test_a_decision_lets_a_run_and_those_that_it_works_for_go_on(
     here: RunStore, there: RunStore
 ) -> None:

@@ -12,6 +12,7 @@ import orjson
 import pytest
 import sqlalchemy as sa
 
+from app.batches import runner as batch_runner
 from app.batches.files import BatchFiles
 from app.batches.records import WINDOW_S, Batch, BatchStatus, LineAnswer
 from app.batches.runner import BatchRunner
@@ -191,14 +192,6 @@ async def test_postgresql_keeps_it_all_the_same(postgres: PostgresServer, tmp_pa
         assert not page.has_more
 
 
-async def test_files_written_before_a_crash_are_the_same_files_after_it(place: Place) -> None:
-    batch = place.batch(lines_of(3))
-    output = b"".join(orjson.dumps({"custom_id": f"q-{n}"}) + b"\n" for n in range(3))
-    files = BatchFiles(place.collections)
-    assert files.save(batch, "output", output) == files.save(batch, "output", output)
-    assert len(place.collections.list_files(tenant="a")) == 2
-
-
 async def test_lines_share_prefixes_one_after_the_other_and_the_first_goes_alone(
     place: Place,
 ) -> None:
@@ -319,6 +312,61 @@ async def test_another_gateway_takes_over_only_what_is_given_up(place: Place) ->
     assert place.store.claim("one", NOW + OWNED_S + 2) == []
 
 
+async def test_what_another_gateway_leaves_is_found_by_one_that_rests(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody wakes it."""
+    monkeypatch.setattr(batch_runner, "IDLE_LOOK_S", 0.05)
+    batch = place.batch(lines_of(2))
+    assert [b.id for b in place.store.claim("dead", place.now)] == [batch.id]
+    engine = Engine()
+    with looks(place.database) as seen:
+        async with place.running(engine):
+            await until(lambda: len(seen) > 2)
+            assert engine.asked == []
+            place.now += OWNED_S + 1
+            await place.ended(batch)
+    assert len(engine.asked) == 2
+
+
+async def test_work_is_begun_and_stopped_while_it_rests(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would see it in an hour, were it not told."""
+    monkeypatch.setattr(batch_runner, "IDLE_LOOK_S", 3600.0)
+    engine = Engine(holds=anyio.Event())
+    with looks(place.database) as seen:
+        async with place.running(engine, concurrent=1) as runner:
+            await until(lambda: len(seen) == 1)
+            batch = place.batch(lines_of(5))
+            runner.wake()
+            await until(lambda: engine.at_once == 1)
+            # As another gateway notes it: this one isn't told, and looks while it works.
+            place.store.cancel(batch.id, tenant="a", now=place.now)
+            before = len(seen)
+            await until(lambda: len(seen) > before)
+            assert engine.holds is not None
+            engine.holds.set()
+            assert (await place.ended(batch)).status is BatchStatus.CANCELLED
+    assert len(engine.asked) == 1
+
+
+@contextmanager
+def looks(database: sa.Engine) -> Iterator[list[str]]:
+    """The statements by which it is looked for batches, as they come."""
+    seen: list[str] = []
+
+    def note(_connection: sa.Connection, _: object, statement: str, *_more: object) -> None:
+        if statement.startswith("SELECT count(*)") and "FROM batches" in statement:
+            seen.append(statement)
+
+    sa.event.listen(database, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        sa.event.remove(database, "before_cursor_execute", note)
+
+
 async def test_only_the_first_answer_to_a_line_is_kept(place: Place) -> None:
     batch = place.batch(lines_of(2))
     async with place.running(Engine(holds=anyio.Event())):
@@ -326,7 +374,8 @@ async def test_only_the_first_answer_to_a_line_is_kept(place: Place) -> None:
     for result in (b"first\n", b"second\n"):
         place.store.keep(batch.id, 0, result, succeeded=True)
     assert place.store.get(batch.id, tenant="a").completed == 1
-    assert place.store.outputs(batch.id, BatchStatus.EXPIRED)[0] == b"first\n"
+    first = next(place.store.results(batch.id, BatchStatus.EXPIRED))
+    assert (first.line, first.succeeded) == (b"first\n", True)
 
 
 async def test_long_prompts_are_seldom_beside_others(place: Place) -> None:

@@ -2,10 +2,15 @@
 
 import base64
 import hmac
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import openai
+import orjson
 import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
@@ -17,6 +22,7 @@ from app.database import open_database
 from app.errors import InvalidSettingError, WebhookRefusedError
 from app.settings import WebhookEndpoint, WebhooksSettings
 from app.tables import webhook_deliveries
+from app.webhooks import courier, outbox
 from app.webhooks.addresses import find_target, is_public
 from app.webhooks.courier import Courier
 from app.webhooks.opening import open_outbox
@@ -52,19 +58,23 @@ def told(*urls: str, tenant: str | None = None, allow_private: bool = True) -> W
     return WebhooksSettings(endpoints=endpoints, allow_private=allow_private, timeout_s=5)
 
 
-def failed_batch(database: sa.Engine, settings: WebhooksSettings, *, tenant: str = "a") -> str:
+def failed_batch(
+    database: sa.Engine, settings: WebhooksSettings, *, tenant: str = "a", now: float = NOW
+) -> str:
     """The id of a batch whose file was at fault: that is an end, too."""
     store = BatchStore(database, told=open_outbox(settings, database))
     batch = store.create(
-        tenant=tenant, endpoint=CHAT, input_file_id="file-1", metadata=None, now=NOW - WINDOW_S
+        tenant=tenant, endpoint=CHAT, input_file_id="file-1", metadata=None, now=now - WINDOW_S
     )
-    store.refuse(batch, [LineProblem(code="x", message="x")], NOW)
+    store.refuse(batch, [LineProblem(code="x", message="x")], now)
     return batch.id
 
 
-def courier_at(now: float, settings: WebhooksSettings, database: sa.Engine) -> Courier:
-    outbox = open_outbox(settings, database)
-    return Courier(outbox, allow_private=settings.allow_private, timeout_s=5, now=lambda: now)
+def courier_at(now: float | None, settings: WebhooksSettings, database: sa.Engine) -> Courier:
+    """At a time, or with the real clock."""
+    clock = time.time if now is None else lambda: now
+    kept = open_outbox(settings, database)
+    return Courier(kept, allow_private=settings.allow_private, timeout_s=5, now=clock)
 
 
 def left(database: sa.Engine) -> list[tuple[int, float]]:
@@ -95,6 +105,120 @@ def test_the_openai_sdk_unwraps_what_comes(
             client.webhooks.unwrap(body + b" ", headers)
 
 
+def test_an_end_is_told_at_once(
+    simulator: SimulatorThread,
+    tmp_path: Path,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The courier would look in an hour, were it not told: of batches, and of responses."""
+    monkeypatch.setattr(courier, "IDLE_LOOK_S", 3600.0)
+    settings = gateway_settings(tmp_path, simulator.url)
+    settings = settings.model_copy(update={"webhooks": told(receiver.url)})
+    with (
+        running_gateway(settings) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key="unused") as client,
+    ):
+        wait_until_ready(url)
+        run(client, [chat_line("a", "Why?")])
+        receiver.wait(1)
+        asked = client.responses.create(model="default", input="Why?", background=True)
+        receiver.wait(2)
+        long = client.responses.create(
+            model="default", input="Why?", background=True, max_output_tokens=4000
+        )
+        client.responses.cancel(long.id)
+        receiver.wait(3)
+    about = [orjson.loads(body)["data"]["id"] for _, body in receiver.heard]
+    assert about[1:] == [asked.id, long.id]
+
+
+def test_whoever_tells_is_told_once_it_is_committed(database: sa.Engine) -> None:
+    kept = open_outbox(told("http://127.0.0.1:9/"), database)
+    seen: list[list[tuple[int, float]]] = []
+    kept.changed = lambda: seen.append(left(database))
+
+    def end(response_id: str) -> None:
+        with database.begin() as connection:
+            kept.response_ended(connection, response_id, tenant="a", status="failed", at=NOW)
+            assert seen == []
+            if response_id == "broken":
+                raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011 - it is ours
+        end("broken")
+    assert not any(seen), "of what wasn't committed there is nothing to tell"
+    seen.clear()
+    end("kept")
+    assert seen == [[(0, NOW)]]
+    with database.begin() as connection:
+        connection.execute(sa.select(webhook_deliveries))
+    assert len(seen) == 1, "others' transactions are nobody's business"
+
+
+@pytest.mark.anyio
+async def test_what_is_due_is_told_at_its_time_and_more_than_a_few_at_once(
+    database: sa.Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though nobody wakes the courier meanwhile."""
+    monkeypatch.setattr(courier, "IDLE_LOOK_S", 3600.0)
+    monkeypatch.setattr(outbox, "PAUSES_S", (0.3, 0.3))
+    settings = told(receiver.url)
+    for _ in range(40):
+        failed_batch(database, settings, now=time.time())
+    receiver.statuses = [500] * 20
+    async with working(courier_at(None, settings, database)):
+        await anyio.to_thread.run_sync(receiver.wait, 60)
+        await until_empty(database)
+    assert len({headers["webhook-id"] for headers, _ in receiver.heard}) == 40
+
+
+@pytest.mark.anyio
+async def test_what_another_gateway_left_is_told_by_one_that_rests(
+    database: sa.Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "IDLE_LOOK_S", 0.05)
+    settings = told(receiver.url)
+    with looks(database) as seen:
+        async with working(courier_at(None, settings, database)):
+            with anyio.fail_after(60):
+                while not seen:  # noqa: ASYNC110 - it is in another thread
+                    await anyio.sleep(0.01)
+            # By an outbox of its own: nobody here is told.
+            failed_batch(database, settings, now=time.time())
+            await anyio.to_thread.run_sync(receiver.wait, 1)
+            await until_empty(database)
+
+
+@contextmanager
+def looks(database: sa.Engine) -> Iterator[list[str]]:
+    """The statements by which it is looked for what is due, as they come back."""
+    seen: list[str] = []
+
+    def note(_connection: sa.Connection, _: object, statement: str, *_more: object) -> None:
+        seen.extend([statement] if "FROM webhook_deliveries" in statement else [])
+
+    sa.event.listen(database, "after_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        sa.event.remove(database, "after_cursor_execute", note)
+
+
+@asynccontextmanager
+async def working(made: Courier) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(made.watch)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def until_empty(database: sa.Engine) -> None:
+    with anyio.fail_after(60):
+        while left(database):  # noqa: ASYNC110 - it is in a database
+            await anyio.sleep(0.01)
+
+
 @pytest.mark.anyio
 async def test_it_is_tried_again_until_it_is_heard_under_the_same_id(
     database: sa.Engine, receiver: Receiver
@@ -104,10 +228,10 @@ async def test_it_is_tried_again_until_it_is_heard_under_the_same_id(
     receiver.statuses = [500, 307, 404]
     now = NOW
     for attempt in range(1, 4):
-        courier = courier_at(now, settings, database)
-        await courier.deliver_due()
+        made = courier_at(now, settings, database)
+        await made.deliver_due()
         assert left(database) == [(attempt, now + PAUSES_S[attempt - 1])]
-        await courier.deliver_due()  # not due yet
+        await made.deliver_due()  # not due yet
         assert len(receiver.heard) == attempt
         now += PAUSES_S[attempt - 1]
     await courier_at(now, settings, database).deliver_due()
@@ -130,8 +254,7 @@ async def test_it_ends_when_nobody_will_ever_hear(database: sa.Engine, receiver:
     receiver.statuses = [500] * 20
     now = NOW
     for pause_s in (*PAUSES_S, 0):
-        courier = courier_at(now, settings, database)
-        await courier.deliver_due()
+        await courier_at(now, settings, database).deliver_due()
         now += pause_s
     assert left(database) == []
     assert len(receiver.heard) == 1 + len(PAUSES_S) + 1
@@ -156,8 +279,8 @@ async def test_an_endpoint_is_told_of_its_tenant_alone(
 async def test_a_private_address_is_not_asked(database: sa.Engine, receiver: Receiver) -> None:
     """The setting was changed after the event was kept, or the name leads elsewhere now."""
     failed_batch(database, told(receiver.url))
-    outbox = open_outbox(told(receiver.url), database)
-    await Courier(outbox, allow_private=False, timeout_s=5, now=lambda: NOW).deliver_due()
+    kept = open_outbox(told(receiver.url), database)
+    await Courier(kept, allow_private=False, timeout_s=5, now=lambda: NOW).deliver_due()
     assert receiver.heard == []
     assert [attempts for attempts, _ in left(database)] == [1]
 

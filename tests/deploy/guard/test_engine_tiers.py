@@ -7,7 +7,9 @@ import json
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -272,6 +274,72 @@ def test_what_a_destroyed_salt_stored_is_never_served_again(rig: Rig, salt: str)
         assert answer.differs_from(cold) < TOLERANCE
     keys = rig.tier.key_file.with_name("kv.keys")
     assert len(list(keys.glob("*.gone"))) == 1
+
+
+def test_a_prompt_whose_new_key_takes_the_disk_long_is_stored_at_last_and_delays_no_other(
+    rig: Rig, salt: str
+) -> None:
+    gate = rig.tier.home / "gate"
+    rig.new_prompt(salt)
+    with slow_to_take_keys(rig, gate):
+        gate.touch()
+        before = [rig.tier.adapter(name)["stores"] for name in ("ssd", "redis")]
+        new_salt, ids = secrets.token_hex(16), random_ids(PROMPT_TOKENS)
+        cold = rig.engine.ask(ids, salt=new_salt)
+        rig.new_prompt(salt)
+        waiting = [path for path in rig.disk.rglob("*.data") if new_salt in path.name]
+        gate.unlink()
+        chunks = 2 * STORED_TOKENS // CHUNK_TOKENS
+        for name, stores in zip(("ssd", "redis"), before, strict=True):
+            assert eventually(lambda name=name, was=stores: rig.grew(name, was, chunks), 60)
+            assert rig.tier.adapter(name)["stores"]["failed"] == 0
+        rig.forget()
+        answer, load, _ = rig.ask(ids, new_salt)
+
+    assert waiting == []
+    assert load["ssd"] == answer.storage == STORED_TOKENS
+    assert answer.differs_from(cold) < TOLERANCE
+
+
+def test_a_prompt_whose_key_cant_be_made_is_counted_and_told_and_stops_no_other(
+    rig: Rig, salt: str
+) -> None:
+    rig.new_prompt(salt)
+    keys = rig.tier.key_file.with_name("kv.keys")
+    away = keys.with_name("away.keys")
+    keys.rename(away)
+    keys.touch()
+    try:
+        rig.engine.ask(random_ids(PROMPT_TOKENS), salt=secrets.token_hex(16))
+        assert eventually(lambda: states(rig) == ("failing", "failing"), 60)
+        for name in ("ssd", "redis"):
+            told = rig.tier.adapter(name)
+            assert told["reason"].startswith("not all is stored: The salt key ")
+            assert told["stores"]["failed"] >= STORED_TOKENS // CHUNK_TOKENS
+        rig.new_prompt(salt)
+    finally:
+        keys.unlink()
+        away.rename(keys)
+
+    assert states(rig) == ("ok", "ok")
+
+
+@contextmanager
+def slow_to_take_keys(rig: Rig, gate: Path) -> Iterator[None]:
+    """Another program as the tier server meanwhile, with the same disk and keys."""
+    usual = rig.tier.program
+    rig.tier.program = [str(Path(__file__).parent / "slow_keys.py")]
+    rig.tier.environment["FOREWORD_TEST_GATE"] = str(gate)
+    rig.tier.process.kill()
+    rig.tier.start()
+    try:
+        settled(rig.engine)
+        yield
+    finally:
+        gate.unlink(missing_ok=True)
+        rig.tier.program = usual
+        rig.tier.process.kill()
+        rig.tier.start()
 
 
 def test_a_lossy_serde_stores_less_and_answers_nearly_the_same(rig: Rig, salt: str) -> None:

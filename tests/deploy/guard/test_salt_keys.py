@@ -153,9 +153,67 @@ def refused(keys: SaltKeys, salt: str) -> None:
         keys.for_sealing(salt)
 
 
+class BusyDisk(SaltKeyFiles):
+    """Neither takes a new key nor destroys one until it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(MASTER, folder)
+        self.is_writing, self.may_write = threading.Event(), threading.Event()
+
+    def make(self, salt: str) -> None:
+        self.is_writing.set()
+        assert self.may_write.wait(60)
+        super().make(salt)
+
+    def destroy(self, name: str) -> None:
+        assert self.may_write.wait(60)
+        super().destroy(name)
+
+
+def test_a_key_that_a_busy_disk_is_slow_to_take_is_waited_for(folder: Path) -> None:
+    disk = BusyDisk(folder)
+    keys = SaltKeys(MASTER, folder, wait_s=0.05, files=disk)
+    sealed: list[bytes] = []
+    sealing = threading.Thread(target=lambda: sealed.append(sealed_by(keys.for_sealing("new"))))
+    sealing.start()
+    assert disk.is_writing.wait(60)
+    with hanging(folder, "slow"), pytest.raises(SaltKeyError):
+        keys.for_opening("slow")  # and so what a load waits for has passed
+    assert sealing.is_alive()
+    assert not keys.has("new")
+
+    disk.may_write.set()
+    sealing.join(60)
+
+    assert keys.has("new")
+    assert sealed == [sealed_by(SaltKeys(MASTER, folder, wait_s=60).for_opening("new"))]
+
+
+def test_a_new_key_that_is_late_keeps_no_load_from_its_own(folder: Path) -> None:
+    SaltKeys(MASTER, folder).for_sealing("on disk")
+    disk = BusyDisk(folder)
+    keys = SaltKeys(MASTER, folder, wait_s=60, make_wait_s=0.05, files=disk)
+    refused(keys, "new")
+
+    keys.for_opening("on disk")
+    assert keys.has("on disk")
+    disk.may_write.set()
+
+
+def test_a_load_that_is_late_keeps_no_new_key_from_being_made(folder: Path) -> None:
+    keys = SaltKeys(MASTER, folder, wait_s=0.05)
+    with hanging(folder, "slow"):
+        with pytest.raises(SaltKeyError):
+            keys.for_opening("slow")
+        keys.for_sealing("new")
+
+    assert keys.has("new")
+
+
 def test_a_disk_that_hangs_holds_up_only_what_needs_it_and_that_not_for_long(folder: Path) -> None:
-    keys = SaltKeys(MASTER, folder, wait_s=5)
+    keys = SaltKeys(MASTER, folder)
     known = sealed_by(keys.for_sealing("known"))
+    keys._make_wait_s = 5
     threads = threading.active_count()  # other tests of this process may have left some
     with hanging(folder, "slow"):
         waiting = threading.Thread(target=refused, args=(keys, "slow"))
@@ -165,7 +223,7 @@ def test_a_disk_that_hangs_holds_up_only_what_needs_it_and_that_not_for_long(fol
         waiting.join(60)
         assert not waiting.is_alive()
 
-        keys._wait_s = 60
+        keys._make_wait_s = 60
         began = time.monotonic()
         for salt in ("slow", "new", "newer"):
             refused(keys, salt)
@@ -186,17 +244,16 @@ def test_a_disk_that_hangs_holds_up_only_what_needs_it_and_that_not_for_long(fol
 def test_a_salt_that_a_hanging_disk_keeps_from_being_destroyed_is_told_and_not_used(
     folder: Path,
 ) -> None:
-    keys = SaltKeys(MASTER, folder)
-    with hanging(folder, "slow"):
-        with pytest.raises(SaltKeyError):
-            keys.for_opening("slow")
-        with pytest.raises(SaltKeyError):
-            keys.destroy("known")
-        assert keys.is_destroyed("known")
+    disk = BusyDisk(folder)
+    keys = SaltKeys(MASTER, folder, files=disk)
+    with pytest.raises(SaltKeyError, match="doesn't answer in time"):
+        keys.destroy("known")
+    assert keys.is_destroyed("known")
+    disk.may_write.set()
 
 
 def test_a_key_that_is_read_while_its_salt_is_destroyed_is_used_for_nothing(folder: Path) -> None:
-    keys = SaltKeys(MASTER, folder, wait_s=20)
+    keys = SaltKeys(MASTER, folder, make_wait_s=20)
     with hanging(folder, "tenant"):
         failures: list[BaseException] = []
 

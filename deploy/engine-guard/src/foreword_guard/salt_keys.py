@@ -5,8 +5,10 @@ A key is made when something is first stored under its salt, and kept as a small
 read any more, after a restart neither. (Somebody who has both the master key and a copy of the
 folder from before can read it still: back up neither without the other's care.)
 
-The disk is never waited for under a lock, and never for long (disk_work.py): a salt whose key can't
-be read or made in time is left in RAM, and the other salts go on.
+The disk is never waited for under a lock, and never for ever (disk_work.py): a load waits for a
+key no longer than it may wait for anything. A store waits for as long as a busy machine takes to
+write a key down for good, since nobody waits for the store (sealing.py). A salt whose key can't be
+had in time is left in RAM, and the other salts go on.
 """
 
 import re
@@ -27,7 +29,10 @@ Result = TypeVar("Result")
 
 _REMEMBERED = 4096
 # Less than a load's deadline; a disk that is well takes a hundredth of it.
-_WAIT_S = 0.25
+_READ_WAIT_S = 0.25
+# A new key is synced twice, behind whatever else the disk has to write, by a thread that needs a
+# core: without one for it, on a machine with other work, that took up to 3 s.
+_MAKE_WAIT_S = 30.0
 # Whoever destroys a key must know that it is gone, and waits for longer.
 _DESTROY_WAIT_S = 1.5
 _COUNT, _FORGET = "count", "forget"
@@ -54,7 +59,8 @@ class SaltKeys:
     Args:
         master_key: 32 bytes.
         folder: made with mode 0700 when it is needed.
-        wait_s: longest wait for the disk when a key is read or made.
+        wait_s: longest wait for the disk when a key is read to open with.
+        make_wait_s: longest wait for it when a key to seal with is read or made.
     """
 
     def __init__(
@@ -62,12 +68,16 @@ class SaltKeys:
         master_key: bytes,
         folder: Path,
         *,
-        wait_s: float = _WAIT_S,
+        wait_s: float = _READ_WAIT_S,
+        make_wait_s: float = _MAKE_WAIT_S,
         files: SaltKeyFiles | None = None,
     ) -> None:
         self._files = files or SaltKeyFiles(master_key, folder)
-        self._disk = DiskWork()
+        # Apart: the one that is late says nothing about the others, which may wait for longer, or
+        # have what they read in the page cache.
+        self._reading, self._making, self._destroying = DiskWork(), DiskWork(), DiskWork()
         self._wait_s = wait_s
+        self._make_wait_s = make_wait_s
         self._lock = threading.Lock()
         self._ciphers: OrderedDict[str, AESGCM] = OrderedDict()
         self._gone = self._files.gone()
@@ -77,11 +87,13 @@ class SaltKeys:
     def for_sealing(self, salt: str) -> AESGCM:
         """The salt's cipher; its key is made and written down if there is none yet.
 
+        May take long where `has` is false.
+
         Raises:
             SaltDestroyedError: the salt was destroyed.
             SaltKeyError: the key can't be read or written now, or not in time.
         """
-        return self._cipher(salt, make=True)
+        return self._cipher(salt, self._making, make=True, wait_s=self._make_wait_s)
 
     def for_opening(self, salt: str) -> AESGCM:
         """The salt's cipher.
@@ -91,7 +103,12 @@ class SaltKeys:
             FrameError: the salt has no key, so nothing can have been sealed under it.
             SaltKeyError: the key can't be read now, or not in time.
         """
-        return self._cipher(salt, make=False)
+        return self._cipher(salt, self._reading, make=False, wait_s=self._wait_s)
+
+    def has(self, salt: str) -> bool:
+        """Whether the salt's cipher is at hand, without the disk."""
+        with self._lock:
+            return salt in self._ciphers
 
     def is_destroyed(self, salt: str) -> bool:
         """Whether the salt was destroyed; cheap enough for every request."""
@@ -109,7 +126,7 @@ class SaltKeys:
         with self._lock:
             self._gone.add(name)
             self._ciphers.pop(salt, None)
-        self._do(("destroy", name), name, lambda: self._files.destroy(name), _DESTROY_WAIT_S)
+        self._do(self._destroying, name, lambda: self._files.destroy(name), _DESTROY_WAIT_S)
         self._forget_old()
 
     def counts(self) -> tuple[int, int]:
@@ -118,17 +135,17 @@ class SaltKeys:
         While the disk doesn't answer, as it was last.
         """
         with suppress(OSError):  # TimeoutError is one
-            self._counted = self._disk.result(_COUNT, self._files.count, wait_s=self._wait_s)
+            self._counted = self._reading.result(_COUNT, self._files.count, wait_s=self._wait_s)
         return self._counted, len(self._gone)
 
-    def _cipher(self, salt: str, *, make: bool) -> AESGCM:
+    def _cipher(self, salt: str, disk: DiskWork, *, make: bool, wait_s: float) -> AESGCM:
         with self._lock:
             cipher = self._ciphers.get(salt)
             if cipher is not None:
                 self._ciphers.move_to_end(salt)
                 return cipher
         name = self._files.name(salt)
-        key = self._do((name, make), name, lambda: self._key(salt, name, make), self._wait_s)
+        key = self._do(disk, name, lambda: self._key(salt, name, make), wait_s)
         if key is None:
             raise FrameError("its salt has no key")
         return self._remember(salt, name, AESGCM(key))
@@ -161,11 +178,9 @@ class SaltKeys:
         if name in self._gone:
             raise SaltDestroyedError
 
-    def _do(
-        self, what: tuple[object, ...], name: str, work: Callable[[], Result], wait_s: float
-    ) -> Result:
+    def _do(self, disk: DiskWork, name: str, work: Callable[[], Result], wait_s: float) -> Result:
         try:
-            return self._disk.result(what, work, wait_s=wait_s)
+            return disk.result(name, work, wait_s=wait_s)
         except TimeoutError as exc:
             raise SaltKeyError(self._files.path(name), "the disk doesn't answer in time") from exc
         except OSError as exc:
@@ -174,7 +189,9 @@ class SaltKeys:
     def _forget_old(self) -> None:
         """A hanging disk, or one that is read only, keeps its marks for now."""
         with suppress(OSError):
-            forgotten = self._disk.result(_FORGET, self._files.forget_old, wait_s=self._wait_s)
+            forgotten = self._destroying.result(
+                _FORGET, self._files.forget_old, wait_s=self._wait_s
+            )
             with self._lock:
                 self._gone -= forgotten
 

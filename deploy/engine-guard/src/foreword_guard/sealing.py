@@ -3,7 +3,8 @@
 Stands in for lmcache/v1/distributed/serde/aesgcm.py (0.5.6), which seals without associated data
 (another chunk's file copied over is served) and whose processor fails a whole batch for one bad
 chunk (serde/async_processor.py:164). Loads and stores have threads of their own: a request waits
-for a load, and nobody for a store.
+for a load, and nobody for a store. A store whose salt's key isn't at hand has a thread for itself
+until it is, so that a disk which is slow to take a new key holds no other stores up.
 """
 
 import functools
@@ -93,12 +94,23 @@ class SealingProcessor(AsyncSerdeProcessor):  # type: ignore[misc]
         self._rejected_lock = threading.Lock()
         self._keys = keys
         self._problems: dict[SerdeTaskId, str] = {}
+        self._closing = threading.Lock()
+        self._closed = False
 
     def submit_serialize(
         self, src_objs: list[MemoryObj], dst_objs: list[MemoryObj], keys: list[ObjectKey]
     ) -> SerdeTaskId:
         task_id: SerdeTaskId = self._alloc_task_id()
-        self._pool.submit(self._seal, task_id, src_objs, dst_objs, keys)
+        if all(self._keys.has(key.cache_salt) for key in keys):
+            self._seal(task_id, src_objs, dst_objs, keys)
+        else:
+            threading.Thread(
+                target=self._seal_with_new_keys,
+                args=(task_id, src_objs, dst_objs, keys),
+                name="foreword-seal",
+                # The process may end though a disk hangs.
+                daemon=True,
+            ).start()
         return task_id
 
     def take_problem(self, task_id: SerdeTaskId) -> str | None:
@@ -122,6 +134,8 @@ class SealingProcessor(AsyncSerdeProcessor):  # type: ignore[misc]
             return self._rejected.pop(task_id, [])
 
     def close(self) -> None:
+        with self._closing:
+            self._closed = True
         self._openers.shutdown(wait=True)
         super().close()
 
@@ -132,20 +146,38 @@ class SealingProcessor(AsyncSerdeProcessor):  # type: ignore[misc]
         targets: list[MemoryObj],
         keys: list[ObjectKey],
     ) -> None:
-        """As LMCache does it, once all salts have their key."""
-        try:
-            for salt in {key.cache_salt for key in keys}:
-                self._keys.for_sealing(salt)
-        except SaltKeyError as error:
-            with self._rejected_lock:
-                self._problems[task_id] = str(error)
-            self._fail_seal(task_id)
-        except SaltDestroyedError:
-            self._fail_seal(task_id)
-        else:
-            self._run_task(task_id, _TaskType.SERIALIZE, sources, targets, keys)
+        """As LMCache does it."""
+        self._pool.submit(self._run_task, task_id, _TaskType.SERIALIZE, sources, targets, keys)
 
-    def _fail_seal(self, task_id: SerdeTaskId) -> None:
+    def _seal_with_new_keys(
+        self,
+        task_id: SerdeTaskId,
+        sources: list[MemoryObj],
+        targets: list[MemoryObj],
+        keys: list[ObjectKey],
+    ) -> None:
+        """Once all salts have their key, in a thread of the store's own."""
+        problem = self._key_problem({key.cache_salt for key in keys})
+        with self._closing:
+            if self._closed:  # then the buffers are somebody else's
+                return
+            if problem is None:
+                self._seal(task_id, sources, targets, keys)
+            else:
+                self._fail_seal(task_id, problem)
+
+    def _key_problem(self, salts: set[str]) -> SaltKeyError | SaltDestroyedError | None:
+        try:
+            for salt in salts:
+                self._keys.for_sealing(salt)
+        except (SaltKeyError, SaltDestroyedError) as error:
+            return error
+        return None
+
+    def _fail_seal(self, task_id: SerdeTaskId, problem: SaltKeyError | SaltDestroyedError) -> None:
+        if isinstance(problem, SaltKeyError):
+            with self._rejected_lock:
+                self._problems[task_id] = str(problem)
         with self._lock:
             self._completed_serialize[task_id] = False
         self._serialize_efd.notify()
