@@ -55,7 +55,7 @@ class GatewayServer(uvicorn.Server):
         """Close what is open, within the time for it."""
         self._announced.close()
         if self._accepting is not None:
-            self._accepting.close()
+            await self._accepting.close()
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:

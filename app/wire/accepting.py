@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 
 # As many as are waited for before others have their turn.
 _AT_ONCE = 256
+# Longer than one that was taken is without its protocol.
+_MOMENT_S = 1.0
 
 
 class Accepting:
@@ -38,12 +40,14 @@ class Accepting:
             each.setblocking(False)
             loop.add_reader(each, self._accept, each)
 
-    def close(self) -> None:
-        """Take no more; those that were taken stay."""
+    async def close(self) -> None:
+        """Take no more; returns when those that were taken have their protocols."""
         for each in self._sockets:
             self._loop.remove_reader(each)
             each.close()
         self._sockets.clear()
+        if self._connecting:
+            await asyncio.wait(self._connecting, timeout=_MOMENT_S)
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):

@@ -28,7 +28,7 @@ async def _listening(*, at_once: bool) -> AsyncIterator[tuple[str, int]]:
     host, port = server.sockets[0].getsockname()
     yield host, port
     if accepting is not None:
-        accepting.close()
+        await accepting.close()
     server.close()
     await server.wait_closed()
 
@@ -74,6 +74,30 @@ def test_when_it_is_closed_nobody_listens(run: Callable[..., tuple[str, int]]) -
 
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(run(closed()), timeout=30)
+
+
+def test_who_was_taken_has_a_protocol_when_it_is_closed() -> None:
+    """A server that shuts down tells all connections that it knows: it must know them."""
+    connected: list[asyncio.BaseTransport] = []
+
+    class Noting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            connected.append(transport)
+
+    async def known() -> int:
+        with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
+            accepting = Accepting(asyncio.get_running_loop(), [listening], Noting)
+            address = listening.getsockname()
+            clients = [socket.create_connection(address, timeout=30) for _ in range(20)]
+            await asyncio.sleep(0)  # they are taken, and no more
+            assert connected == []
+            await accepting.close()
+            found = len(connected)
+        for client in clients:
+            client.close()
+        return found
+
+    assert uvloop.run(known()) == 20
 
 
 async def _greeting(address: tuple[str, int]) -> bytes:
