@@ -8,7 +8,7 @@ after a restart of the engine is in `test_faults.py`.
 import pytest
 
 from tests.e2e.books import assert_served, told_alike
-from tests.e2e.tier_stack import PAGE_TOKENS, POOL_TOKENS, RAM_TOKENS, TierStack, eventually
+from tests.e2e.tier_stack import PAGE_TOKENS, POOL_TOKENS, TierStack, eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
@@ -40,7 +40,7 @@ def test_what_the_engine_evicted_comes_from_ram(tier_stack: TierStack) -> None:
 def test_what_a_full_ram_evicted_comes_from_the_disk(tier_stack: TierStack) -> None:
     cold = tier_stack.remembered(PROMPT_WORDS)
     evicted = tier_stack.tier_status()["evictions"]["ram"]
-    tier_stack.fill(RAM_TOKENS)
+    tier_stack.turn_ram_over()
 
     assert_served(told_alike(tier_stack, cold.prompt), cold, "ssd")
     assert tier_stack.tier_status()["evictions"]["ram"] > evicted

@@ -35,6 +35,7 @@ PAGE_TOKENS, CHUNK_TOKENS = 16, 64
 POOL_TOKENS = 6_000
 RAM_GB = 0.125  # 256 chunks of the tiny model
 RAM_TOKENS = 16_384
+_TURN_OVER_S = 120.0
 _FILLER_WORDS, _FILLER_TOKENS = 400, 1_100
 
 
@@ -96,12 +97,27 @@ class TierStack:
         return replies
 
     def fill(self, tokens: int) -> None:
-        """Other prompts, as many as take so many tokens."""
+        """Other prompts, as many as take so many tokens, and all of them stored.
+
+        Until then RAM has no room for what comes back from a disk.
+        """
         prompts = [new_prompt(_FILLER_WORDS) for _ in range(tokens // _FILLER_TOKENS + 1)]
         with ThreadPoolExecutor(3) as clients:
             replies = list(clients.map(self._ask_at_length, prompts))
         assert all(reply.answered for reply in replies), replies
         assert min(reply.tokens for reply in replies) >= _FILLER_TOKENS
+        let_stores_end(self.running.tier_url)
+
+    def turn_ram_over(self) -> None:
+        """Other prompts, until as much as RAM holds has gone from it.
+
+        Where many are stored at once, some find no room and aren't stored.
+        """
+        give_up = time.monotonic() + _TURN_OVER_S
+        evicted = self.tier_status()["evictions"]["ram"]
+        while self.tier_status()["evictions"]["ram"] < evicted + RAM_TOKENS // CHUNK_TOKENS:
+            assert time.monotonic() < give_up, "RAM keeps what it has"
+            self.fill(RAM_TOKENS)
 
     def _ask_at_length(self, prompt: str) -> Reply:
         """For an answer that fills a page: the engine counts such a prompt one priority higher,
