@@ -43,7 +43,7 @@ class GarbageWatch:
         gc.callbacks.append(self._looked)
 
     def end(self) -> None:
-        """As it was before."""
+        """As it was before `begin`."""
         gc.callbacks.remove(self._looked)
         gc.set_threshold(*self._thresholds)
         gc.unfreeze()

@@ -57,6 +57,7 @@ class GatewayServer(uvicorn.Server):
         if self._accepting is not None:
             await self._accepting.close()
         await super().shutdown(sockets)
+        self._garbage.end()
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second."""
