@@ -36,6 +36,7 @@ POOL_TOKENS = 6_000
 RAM_GB = 0.125  # 256 chunks of the tiny model
 RAM_TOKENS = 16_384
 _TURN_OVER_S = 120.0
+_LOOKS, _LOOK_S = 8, 0.3
 _FILLER_WORDS, _FILLER_TOKENS = 400, 1_100
 
 
@@ -109,15 +110,26 @@ class TierStack:
         let_stores_end(self.running.tier_url)
 
     def turn_ram_over(self) -> None:
-        """Other prompts, until as much as RAM holds has gone from it.
+        """Other prompts, until as much as RAM holds has gone from it, and it has room again.
 
-        Where many are stored at once, some find no room and aren't stored.
+        Where many are stored at once, some find no room and aren't stored. What comes from a disk
+        needs room, too, which RAM makes from time to time.
         """
         give_up = time.monotonic() + _TURN_OVER_S
-        evicted = self.tier_status()["evictions"]["ram"]
-        while self.tier_status()["evictions"]["ram"] < evicted + RAM_TOKENS // CHUNK_TOKENS:
+        wanted = self._evicted() + RAM_TOKENS // CHUNK_TOKENS
+        while self._evicted() < wanted:
             assert time.monotonic() < give_up, "RAM keeps what it has"
             self.fill(RAM_TOKENS)
+        before, still = self._evicted(), 0
+        while still < _LOOKS:
+            assert time.monotonic() < give_up, "there is no end of evictions"
+            time.sleep(_LOOK_S)
+            after = self._evicted()
+            still, before = (still + 1 if after == before else 0), after
+
+    def _evicted(self) -> int:
+        """Chunks that RAM has dropped so far."""
+        return int(self.tier_status()["evictions"]["ram"])
 
     def _ask_at_length(self, prompt: str) -> Reply:
         """For an answer that fills a page: the engine counts such a prompt one priority higher,
