@@ -88,11 +88,12 @@ def _best(prompt: ComparedPrompt, candidates: Sequence[EarlierPrompt]) -> tuple[
 
 def _shared(prompt: ComparedPrompt, earlier: EarlierPrompt, *, likely: int = 0) -> int:
     """Leading tokens that are the same."""
-    opening = earlier.opening
-    if opening != prompt.opening:
+    if earlier.opening != prompt.opening:
         return shared_start(prompt.packed, earlier.packed, likely=likely)
-    known = len(opening)
-    return (known // ID_BYTES) + shared_start(prompt.packed[known:], earlier.rest)
+    known = len(prompt.opening)
+    first = known // ID_BYTES
+    rest = prompt.packed[known:]
+    return first + shared_start(rest, earlier.rest, likely=max(0, likely - first))
 
 
 def _seen_behind(prompt: ComparedPrompt, earlier: EarlierPrompt, shared: int) -> int:

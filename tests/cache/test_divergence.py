@@ -165,6 +165,29 @@ def test_another_version_of_the_template_is_the_cause() -> None:
     assert found(comparison) == 30
 
 
+@given(tokens, tokens, tokens)
+def test_an_opening_that_is_held_apart_changes_nothing(
+    opening: list[int], one: list[int], other: list[int]
+) -> None:
+    """Whether both prompts have it, or only the earlier one is known to."""
+    ids, pieces = text(["rules"], [[7, *opening, *one]])
+    theirs, their_pieces = text(["rules"], [[7, *opening, *other]])
+    shared, rest = packed([7, *opening]), packed(other)
+    whole = EarlierPrompt(request_id="r", template="t@1", rest=theirs, pieces=their_pieces)
+    apart = EarlierPrompt(
+        request_id="r", template="t@1", opening=shared, rest=rest, pieces=their_pieces
+    )
+    assert (apart.packed, apart.tokens) == (whole.packed, whole.tokens)
+    told = []
+    for earlier in (whole, apart):
+        for mine in (b"", shared):
+            new = ComparedPrompt("t@1", ids, pieces, None, mine)
+            made = compare(new, Recollection(seen=(False,), candidates=(earlier,)))
+            assert made is not None
+            told.append((made.shared, made.divergence, made.cause, made.found))
+    assert all(each == told[0] for each in told)
+
+
 def text(names: list[str], parts: list[list[int]]) -> tuple[bytes, tuple[Piece, ...]]:
     ids = packed([i for part in parts for i in part])
     pieces: list[Piece] = []

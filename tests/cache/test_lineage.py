@@ -166,3 +166,17 @@ def test_the_latest_prompt_is_found_at_a_glance_where_a_thorough_look_finds_it(
             if answer is not None:
                 each.answered(learnt[number // 2], packed(*answer))
     assert len(quick) == len(thorough)
+
+
+def test_an_opening_is_held_once_and_goes_with_its_last_prompt() -> None:
+    lineages, opening = Lineages(max_prompts=2), packed(*range(1000))
+    for number in range(3):
+        made = prompt(f"{number}", [number])
+        made.opening = bytes(bytearray(opening))  # equal, and another object
+        lineages.learn(KEY, made)
+    held = list(lineages._prompts)
+    assert len(held) == 2
+    assert held[0].opening is held[1].opening
+    assert lineages.held_bytes == len(opening) + sum(each.weight for each in held)
+    lineages.forget_salt(KEY.salt)
+    assert (lineages.held_bytes, len(lineages)) == (0, 0)
