@@ -66,7 +66,8 @@ class CrossCheck:
     `unknown_requests` went to an engine: they are in its count, as far as it finished them, and in
     no response's.
     With `resets` > 0 the engine's figures are lower bounds. `unlabelled_tokens` is what the engine
-    counted for requests without a template label, such as another client's; it is in no line.
+    counted for requests without a template label: the gateway's own warmings and checks, and other
+    clients'. It is in no line.
     Without `is_whole` rows at the window's edge are no longer kept, and nothing is compared.
     """
 

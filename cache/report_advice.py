@@ -1,6 +1,7 @@
 """What a report says in sentences: the outcome, alerts, and what to do about a loss. Pure."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from cache.alerts import BudgetCheck, BudgetStatus, VersionFell
 from cache.report_numbers import count, duration, moment, percent, plural, points, share
@@ -125,7 +126,9 @@ def _window(report: Report) -> Iterator[Sentence]:
     if first is None or over is None:
         return
     if report.since is None or first - report.since > over.step:
-        yield (f"The first requests are of {moment(first)}.",)
+        minutes = over.step // timedelta(minutes=1)
+        step = plural(minutes, "minute") if minutes < 60 else plural(minutes // 60, "hour")
+        yield (f"The first requests came within {step} after {moment(first)}.",)
 
 
 def _reused(total: Group) -> Sentence:

@@ -134,7 +134,8 @@ def _check_notes(check: CrossCheck) -> list[Sentence]:
         notes.append(
             (
                 f"The engine also counted {count(check.unlabelled_tokens)} cached tokens of "
-                "requests without a template label.",
+                "requests without a template label: the gateway's own warmings and checks, "
+                "and other clients'.",
             )
         )
     return notes

@@ -223,7 +223,7 @@ def test_a_window_that_begins_before_the_ledger_tells_when_its_first_requests_we
     report = load_report(connection, now=NOW, since=NOW - timedelta(days=900), until=NOW)
     text = render_text(report)
     assert "2023-07-17" in text.splitlines()[0]
-    assert "The first requests are of 2026-01-02" in text
+    assert "The first requests came within 5 minutes after 2026-01-02" in text
 
 
 def test_what_the_ledger_lost_or_holds_back_is_said(connection: sa.Connection) -> None:
