@@ -30,7 +30,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is older (set PYTHON=/path/to/python3.11)" >&2; exit 1; }
 	@echo "installing the gateway into $(VENV) (about 2 minutes the first time)…"
 	@[ -x $(VENV)/bin/pip ] || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
-	@$(VENV)/bin/pip install --quiet --no-deps --require-hashes -r requirements.lock \
+	@deploy/install.sh $(VENV) requirements.lock \
 		|| { echo "pip could not install requirements.lock; if it is about torch, see 'torch without CUDA' in the README" >&2; exit 1; }
 	@$(VENV)/bin/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
