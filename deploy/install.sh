@@ -13,7 +13,7 @@ pip=$!
 progress() {
   local packages=$(($(grep -c '^[^# ]*==' "$lock") - $(grep -c '^Ignoring' "$log" || true)))
   if grep -q '^Installing collected packages' "$log"; then
-    echo "  installed $(find "$venv" -maxdepth 5 -name '*.dist-info' ! -name 'pip-*' ! -name 'setuptools-*' | wc -l) of $packages packages"
+    echo "  installed $(find "$venv" -maxdepth 5 -name '*.dist-info' ! -name 'pip-*' | wc -l) of $packages packages"
   else
     echo "  fetched $(grep -c '^Collecting\|^Requirement already' "$log" || true) of $packages packages"
   fi
