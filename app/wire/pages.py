@@ -9,11 +9,10 @@ browser (DNS rebinding). Browsers say truly where a request comes from; other cl
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import ForeignPageError
-from app.problems import error_body, problem_of
+from app.refusing import error_answer
 from app.settings import WireSettings
 
 # For HTML that we make: it loads nothing, sends nothing, and is framed by nobody.
@@ -37,20 +36,19 @@ _KNOWN = 64
 class PageGuard:
     """ASGI middleware; stands aside once there are keys, which no page can guess.
 
+    As Host it takes loopback names, IP addresses and `wire.hosts`, wherever the gateway listens: in
+    a container that is every interface, and a published port of the operator's loopback.
+
     Args:
         is_open: whether requests need no key.
-        names: whether only loopback names, IP addresses and `wire.hosts` are taken as Host.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, is_open: Callable[[], bool], names: bool, wire: WireSettings
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, is_open: Callable[[], bool], wire: WireSettings) -> None:
         self._app = app
         self._is_open = is_open
-        self._names = names
         self._hosts = frozenset(host.lower() for host in wire.hosts)
         self._known: set[str] = set()
-        self._origins = frozenset(origin.lower().rstrip("/") for origin in wire.origins)
+        self._origins = frozenset(wire.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -58,8 +56,7 @@ class PageGuard:
             try:
                 self._check(scope)
             except ForeignPageError as error:
-                answer = JSONResponse(error_body(error), problem_of(error).status)
-                await answer(scope, receive, send)
+                await error_answer(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -70,7 +67,7 @@ class PageGuard:
                 host = value.decode("latin-1").lower()
             elif name == b"origin":
                 origin = value.decode("latin-1").lower()
-        if self._names and host is not None and not self._is_known(host):
+        if host is not None and not self._is_known(host):
             raise ForeignPageError("Host", host, "FOREWORD_WIRE__HOSTS")
         if origin is None or origin in self._origins:
             return

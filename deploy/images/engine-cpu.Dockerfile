@@ -1,6 +1,6 @@
 # SGLang and LMCache without CUDA, as `foreword up` installs them, with both plugins; runs the engine
 # or the tier server, by the module named in the command. Built from the repository's root.
-FROM python:3.11-slim
+FROM python:3.11.13-slim-bookworm
 
 # PyTorch's index of CPU builds; the lock file's hashes hold whatever the address.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu

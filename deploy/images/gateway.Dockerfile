@@ -1,5 +1,5 @@
 # The gateway. Built from the repository's root; see docker-compose.yml.
-FROM python:3.11-slim
+FROM python:3.11.13-slim-bookworm
 
 # PyTorch's index of CPU builds; the lock file's hashes hold whatever the address.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu

@@ -21,9 +21,9 @@ def variables() -> dict[str, str]:
     return dict(_VARIABLE.findall(text()))
 
 
-def example() -> dict[str, str]:
-    """The variables of `.env.example`."""
-    lines = (ROOT / ".env.example").read_text().splitlines()
+def example(name: str = ".env.example") -> dict[str, str]:
+    """The variables of a file to be copied to `.env`."""
+    lines = (ROOT / name).read_text().splitlines()
     pairs = [line.split("=", 1) for line in lines if line and not line.startswith("#")]
     return dict(pairs)
 

@@ -43,6 +43,15 @@ def test_the_example_has_every_variable_with_its_default() -> None:
     assert told == compose.variables()
 
 
+def test_the_example_for_a_cpu_names_variables_that_are_there_and_fits_a_laptop() -> None:
+    told = compose.example(".env.cpu.example")
+    assert told.pop("COMPOSE_PROFILES") == "cpu"
+    assert told.keys() <= compose.variables().keys()
+    tier = compose.services(told)["tier-cpu"]
+    assert f"--l1-size-gb={told['RAM_GB']}" in tier["command"]
+    assert int(tier["shm_size"].removesuffix("gb")) > int(told["RAM_GB"])
+
+
 @named
 def test_what_is_started_is_complete(profiles: set[str]) -> None:
     running = compose.started(profiles)
@@ -52,6 +61,15 @@ def test_what_is_started_is_complete(profiles: set[str]) -> None:
         kind, _, owner = service.get("ipc", "").partition(":")
         assert kind != "service" or owner in running, name
     assert {"gateway", "postgres", "state-redis", "kv-redis"} <= running.keys()
+
+
+@named
+def test_every_image_of_ours_is_built_by_one_service(profiles: set[str]) -> None:
+    """Services that build one tag at the same time fail on a machine that doesn't have it yet."""
+    running = compose.started(profiles).values()
+    ours = {service["image"] for service in running if service["image"].startswith("foreword-")}
+    built = [service["image"] for service in running if "build" in service]
+    assert sorted(built) == sorted(ours)
 
 
 @named

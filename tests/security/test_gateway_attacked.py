@@ -12,6 +12,7 @@ import pytest
 
 from app.stack.ports import free_ports
 from tests.app.wire.raw_client import ask, connected, get, post, request
+from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 from tests.processes import end
 
 CHAT = "/v1/chat/completions"
@@ -81,6 +82,23 @@ def test_a_name_that_points_here_is_not_ours(gateway: str, host: str) -> None:
         gateway, b"GET /v1/models HTTP/1.1\r\nhost: %b\r\nconnection: close\r\n\r\n" % host.encode()
     )
     assert heard.status == 403
+
+
+def test_nor_is_it_where_the_gateway_listens_on_every_interface(
+    simulator_url: str, tmp_path: Path
+) -> None:
+    """As in a container, whose port is published on the operator's loopback."""
+    settings = gateway_settings(tmp_path, simulator_url)
+    open_everywhere = {"host": "0.0.0.0", "allow_without_keys": True}
+    gateway = settings.gateway.model_copy(update=open_everywhere)
+    wire = settings.wire.model_copy(update={"hosts": ("gateway",)})
+    update = {"gateway": gateway, "wire": wire}
+    with running_gateway(settings.model_copy(update=update)) as url:
+        wait_until_ready(url)
+        for host, status in (("evil.example:8499", 403), ("gateway:8400", 200), ("10.1.2.3", 200)):
+            names = {"host": host, "origin": f"http://{host}"}
+            assert httpx.get(f"{url}/foreword/keys", headers=names).status_code == status
+            assert httpx.get(f"{url}/metrics", headers={"host": host}).status_code == status
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8400", "[::1]:8400", "a.localhost"])

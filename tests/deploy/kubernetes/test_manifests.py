@@ -392,3 +392,43 @@ def test_the_first_keys_job_makes_a_key(tmp_path: Path, postgres: PostgresServer
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("fw-")
     assert "admin of operators" in done.stderr
+
+
+def test_prometheus_is_told_to_scrape_ports_that_pods_declare(tmp_path: Path) -> None:
+    """The jobs' names are those that dashboards and alerts ask for; scalers want the namespace."""
+    jobs = yaml.safe_load((FOLDER / "prometheus/scrape.yaml").read_text())
+    ports = {
+        pod["metadata"]["labels"]["app.kubernetes.io/name"]: {
+            str(port["containerPort"])
+            for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
+            for port in container.get("ports", [])
+        }
+        for pod in (m["spec"]["template"] for m in ALL if makes_pods(m))
+    }
+    assert [job["job_name"] for job in jobs] == ["gateway", "tier"]
+    for job in jobs:
+        asked = {rule["source_labels"][0]: rule for rule in job["relabel_configs"]}
+        name = asked["__meta_kubernetes_pod_label_app_kubernetes_io_name"]["regex"]
+        port = asked["__meta_kubernetes_pod_container_port_number"]["regex"]
+        assert port in ports[name], job["job_name"]
+        assert asked["__meta_kubernetes_namespace"]["target_label"] == "namespace"
+        (discovery,) = job["kubernetes_sd_configs"]
+        example = yaml.safe_load((FOLDER / "example/kustomization.yaml").read_text())
+        assert discovery["namespaces"]["names"] == [example["namespace"]]
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        assert "CI" not in os.environ, "CI brings promtool"
+        pytest.skip("no promtool here")
+    key = tmp_path / "monitor.key"
+    key.touch()
+    jobs[0]["authorization"]["credentials_file"] = str(key)
+    # Debian's Prometheus is built without the cluster's discovery; all else is checked.
+    for job in jobs:
+        job["static_configs"] = [{"targets": ["pod:1"]}]
+        del job["kubernetes_sd_configs"]
+    configuration = tmp_path / "prometheus.yml"
+    configuration.write_text(yaml.safe_dump({"scrape_configs": jobs}))
+    done = subprocess.run(
+        [promtool, "check", "config", str(configuration)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
