@@ -65,11 +65,12 @@ class Account(msgspec.Struct, kw_only=True, eq=False):
     reported_usage: JSONObject | None = None
     gaps: Buckets | None = None
     sent_at: float | None = None
-    # What a stored conversation brings, what it cost to compact it, and what keeps the turn before
-    # its client is told that it is complete.
+    # What a stored conversation brings, what it cost to compact it, what keeps the turn before its
+    # client is told that it is complete, and what gives it up before its client is told that.
     resumption: Resumption | None = None
     compaction: Mapping[str, int | None] | None = None
     keep: Callable[[], Awaitable[None]] | None = None
+    leave: Callable[[], Awaitable[None]] | None = None
     _content_at: float = 0.0
     _sglext: JSONObject = msgspec.field(default_factory=dict)
 

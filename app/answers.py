@@ -6,6 +6,7 @@ import orjson
 
 from app.accounts import Account, JSONObject
 from app.completions import AnswerRequest
+from app.engine_words import refusal_in
 from app.errors import EngineProtocolError, EngineResponseError
 from app.hot.usual_parts import UsualParts
 from app.sse import DONE, EventReader
@@ -108,8 +109,8 @@ def public_part(account: Account, request: AnswerRequest, part: JSONObject) -> J
         EngineResponseError: the part is the engine's word that it failed.
     """
     if "error" in part:
-        message = str(part["error"].get("message", part["error"]))
-        raise EngineResponseError(account.engine_url, 500, message)
+        refusal = refusal_in(orjson.dumps(part))
+        raise EngineResponseError(account.engine_url, 500, refusal.message, param=refusal.param)
     account.learn(part)
     if not part.get("choices"):
         return None

@@ -9,10 +9,10 @@ import anyio.from_thread
 
 from app.context import Asked, Context, find_context
 from app.conversations import note_own_ids
-from app.errors import InvalidRequestError
+from app.errors import ContextLengthError, InvalidRequestError
 from app.given_values import filled_values, own_values
 from app.hot.stems import StemKey, messages_json, stem_key
-from app.making import LONG_CHARACTERS, MadePrompt, gone_on, make_prompt
+from app.making import LONG_CHARACTERS, MadePrompt, gone_on, make_prompt, too_long
 from app.messages import own_messages
 from app.replica_view import ReplicaView
 from app.salts import Salts
@@ -22,7 +22,7 @@ from app.stored.records import Resumption
 from app.turn_text import TurnWriter
 from cache.prefix_index import PrefixIndex
 from prompts import Message, Prompt, RenderedSegment, Template, Tool, render
-from prompts.errors import ChatTemplateError
+from prompts.errors import ChatTemplateError, TooManyTokensError
 from prompts.records import record
 from prompts.render import Value
 
@@ -64,7 +64,8 @@ class Asking:
         if tokenized is None:
             return None
         return await gone_on(
-            self.services.conversations,
+            services.aside,
+            services.conversations,
             self.view,
             tokenized,
             salt=key.salt,
@@ -116,6 +117,7 @@ async def made_anew(asking: Asking) -> tuple[MadePrompt, Context, object]:
         values = own | filled_values(template, conversation, context)
         salt = salt_of(context.collection_id)
         return await make_prompt(
+            services.aside,
             services.conversations,
             view,
             request,
@@ -135,12 +137,21 @@ async def made_anew(asking: Asking) -> tuple[MadePrompt, Context, object]:
             template=template.reference,
             writer=TurnWriter(template, own),
             room_tokens=request.completion_limit or 1,
-            count=view.tokenizer.count if view.tokenizer else None,
+            count=_count(view),
             cached=_cached(services, view, template, own, conversation, salt_of),
         )
-        context = await find_context(services, asked)
-    made = await made_of(context)
-    if context.retrieved is not None and _is_too_long(view, request, made):
+        try:
+            context = await find_context(services, asked)
+        except TooManyTokensError as error:
+            raise too_long(view, request) from error
+    made = None
+    try:
+        made = await made_of(context)
+    except ContextLengthError:
+        if context.retrieved is None:
+            raise
+    if made is None or (context.retrieved is not None and _is_too_long(view, request, made)):
+        assert context.retrieved is not None
         context = await context.retrieved()
         made = await made_of(context)
     if made.tokenized is not None:
@@ -148,6 +159,13 @@ async def made_anew(asking: Asking) -> tuple[MadePrompt, Context, object]:
     prompt = _without_controls(view, made.prompt, with_excerpts=context.history is not None)
     made = replace(made, prompt=prompt)
     return made, context, own_messages(view.tokenizer, request, prompt, len(conversation))
+
+
+def _count(view: ReplicaView) -> Callable[[str], int] | None:
+    """Tokens of a text that may be shown; None where only the engine can count."""
+    if view.tokenizer is None:
+        return None
+    return partial(view.tokenizer.count, limit=view.info.context_tokens)
 
 
 def _cached(
@@ -163,14 +181,15 @@ def _cached(
     To be called in a worker thread: the prefix index belongs to the event loop.
     """
     index, tokenizer = services.accounting.index, view.tokenizer
+    limit = view.info.context_tokens
     if index is None or tokenizer is None or not view.parity.ok:
         return None
 
     def cached(context: Context) -> int:
         values = {**own, **filled_values(template, conversation, context)}
         try:
-            packed = tokenizer.tokenize(render(template, values)).packed
-        except ChatTemplateError:
+            packed = tokenizer.tokenize(render(template, values), limit=limit).packed
+        except (ChatTemplateError, TooManyTokensError):
             return 0
         salt = salt_of(context.collection_id)
         return anyio.from_thread.run_sync(_matched, index, packed, salt)

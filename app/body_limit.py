@@ -1,10 +1,9 @@
 """Bounds on request bodies, kept while they arrive."""
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import BodiesFullError, BodyTooLargeError, GatewayError
-from app.problems import error_body, error_headers, problem_of
+from app.refusing import error_answer
 
 
 class HeldBodies:
@@ -80,5 +79,4 @@ class BodyLimit:
 
 
 async def _refuse(error: GatewayError, scope: Scope, receive: Receive, send: Send) -> None:
-    answer = JSONResponse(error_body(error), problem_of(error).status, error_headers(error))
-    await answer(scope, receive, send)
+    await error_answer(error)(scope, receive, send)

@@ -11,7 +11,7 @@ from functools import partial
 import anyio
 
 from app.errors import CorpusRestrictedError, CorpusTooLargeError, InvalidRequestError
-from app.making import LONG_CHARACTERS, aside
+from app.making import LONG_CHARACTERS
 from app.modes import Decision
 from app.prepared import Retrieval, Source, source_of
 from app.schemas import ForewordOptions, Mode
@@ -70,7 +70,8 @@ class Asked:
         conversation: the client's messages, the last one the question.
         template: reference of the prompt's template.
         room_tokens: kept for the answer.
-        count: tokens of a text; None where only the engine can count.
+        count: tokens of a text; None where only the engine can count. It may raise
+            TooManyTokensError.
         cached: how many tokens are cached of a prompt with these history, documents and excerpts.
     """
 
@@ -90,6 +91,7 @@ async def find_context(services: Services, asked: Asked) -> Context:
     Raises:
         InvalidRequestError: a mode without a collection, or a collection without documents.
         CollectionNotFoundError: the tenant has no such collection.
+        TooManyTokensError: the question alone is longer than the model's window by far.
     """
     options = asked.options
     if options.collection is None:
@@ -149,7 +151,7 @@ async def _decide(
     tokens = len(question) // _CHARACTERS_A_TOKEN
     if asked.count is not None:
         count = partial(asked.count, question)
-        tokens = await aside(count, is_long=len(question) >= LONG_CHARACTERS)
+        tokens = await services.aside.done(count, is_long=len(question) >= LONG_CHARACTERS)
     # What was said before leaves no room either; about how much is enough to know here.
     said = sum(len(message.content) for message in earlier) // _CHARACTERS_A_TOKEN
     return await services.modes.choose(

@@ -20,6 +20,8 @@ from retrieval.embed import Vectors
 # Worker threads that embeddings may hold, and requests that may wait for one.
 _AT_ONCE = 4
 _MOST_WAITING = 64
+# No model's tokens are as long on average; counting a text costs more than refusing it.
+_CHARACTERS_A_TOKEN = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class Embeddings:
         return await anyio.to_thread.run_sync(self._embed, texts, dimensions, limiter=self._room)
 
     def _embed(self, texts: Sequence[str], dimensions: int | None) -> Embedded:
+        self._check_characters(texts)
         tokens = [self._embedder.count_tokens(text) for text in texts]
         self._check_lengths(tokens)
         given = self._embedder.dimension
@@ -70,6 +73,17 @@ class Embeddings:
             raise InvalidRequestError(problem, param="dimensions")
         vectors = self._embedder.embed_passages(texts)
         return Embedded(vectors=vectors, tokens=sum(tokens))
+
+    def _check_characters(self, texts: Sequence[str]) -> None:
+        """What is too long by far isn't even counted."""
+        most = self.max_tokens
+        for place, text in enumerate(texts):
+            if most is not None and len(text) > _CHARACTERS_A_TOKEN * most:
+                problem = (
+                    f"input {place} has {len(text):,} characters, and the model reads {most} "
+                    "tokens; cut it"
+                )
+                raise InvalidRequestError(problem, param="input")
 
     def _check_lengths(self, tokens: Sequence[int]) -> None:
         """What the model would cut off is refused: the vector would be of another text."""

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from app.engine_words import refusal_in
 from app.errors import EngineProtocolError, EngineResponseError
 from app.observation import trace_headers
 from app.upstream import Headers, Upstream, UpstreamResponse
@@ -223,22 +224,8 @@ class EngineClient:
             body = await response.read()
         finally:
             response.close()
-        return EngineResponseError(self.url, response.status, _message(body))
-
-
-def _message(body: bytes) -> str:
-    """SGLang's error text: `{"message": …}`, `{"error": {"message": …}}`, or the body itself."""
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return body.decode(errors="replace").strip()[:500] or "no reason given"
-    match parsed:
-        case {"message": str() as message} | {"error": {"message": str() as message}}:
-            return message
-        case {"detail": detail}:
-            return str(detail)
-        case _:
-            return str(parsed)[:500]
+        refusal = refusal_in(body)
+        return EngineResponseError(self.url, response.status, refusal.message, param=refusal.param)
 
 
 def _adapters(models: Sequence[Mapping[str, object]]) -> tuple[str, ...]:

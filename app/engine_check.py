@@ -23,7 +23,8 @@ class EngineCheck:
     def sent(self, body: Mapping[str, object]) -> None:
         """A request goes to the engine: whether it may be answered with calls that are to be read.
 
-        Where a call must come the engine reads it without a parser of its own.
+        Where a call must come, it is of a form that any parser has read; without one the request
+        isn't sent (`app.tool_lists`).
         """
         if not self._has_tools and body.get("tools"):
             self._has_tools = body.get("tool_choice") in (None, "auto")

@@ -16,6 +16,7 @@ GatewayError
 │   ├── PromptLimitError         (prompt_tokens, limit)
 │   ├── CorpusTooLargeError      (collection, prompt_tokens, limit)
 │   └── CorpusRestrictedError    (collection)     not everybody may see all of it
+├── GatewayStoppingError                          the gateway ends before the request does
 ├── AuthenticationError          (problem)        no key, or one that doesn't hold
 ├── PermissionDeniedError        (role, needed)
 ├── AdmissionError               (retry_after_s)  not now
@@ -27,7 +28,7 @@ GatewayError
 ├── EngineError                  (engine)
 │   ├── EngineUnreachableError   (problem)
 │   ├── EngineTimeoutError       (phase, after_s)
-│   ├── EngineResponseError      (status, message)
+│   ├── EngineResponseError      (status, message, param)
 │   ├── EngineProtocolError      (problem)
 │   └── EngineNotReadyError                       none takes requests now
 │       └── EngineLeaksError     (evidence)       it serves one tenant's KV to another
@@ -52,10 +53,27 @@ GatewayError
 from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
+from typing import TypeAlias
 
 
 class GatewayError(Exception):
     """Root of the gateway's own errors."""
+
+    @property
+    def told(self) -> str:
+        """The sentence for clients. Addresses, paths and commands of the operator's are for the
+        log, which has `str` of the error."""
+        return str(self)
+
+
+class GatewayStoppingError(GatewayError):
+    """The gateway was told to stop, and the request took longer than it waits."""
+
+    def __str__(self) -> str:
+        return (
+            "the gateway is stopping, and the request was cut before its answer was complete; send "
+            "it again in a few seconds"
+        )
 
 
 class InvalidRequestError(GatewayError):
@@ -143,11 +161,15 @@ class RefusedFieldError(InvalidRequestError):
 
 
 class ContextLengthError(InvalidRequestError):
-    """Prompt and answer don't fit the model's window."""
+    """Prompt and answer don't fit the model's window.
 
-    def __init__(self, prompt_tokens: int, completion_tokens: int, limit: int) -> None:
+    `prompt_tokens` is None where they weren't counted to the end: they are more than `limit`.
+    """
+
+    def __init__(self, prompt_tokens: int | None, completion_tokens: int, limit: int) -> None:
+        counted = f"more than {limit}" if prompt_tokens is None else prompt_tokens
         super().__init__(
-            f"the prompt has {prompt_tokens} tokens and {completion_tokens} are reserved for the "
+            f"the prompt has {counted} tokens and {completion_tokens} are reserved for the "
             f"answer, but the model's context is {limit} tokens; shorten the messages or lower "
             "max_tokens"
         )
@@ -166,8 +188,10 @@ class ConversationTooLongError(ContextLengthError):
         self.param = "input"
 
     def __str__(self) -> str:
+        counted = self.prompt_tokens
+        tokens = f"more than {self.limit:,}" if counted is None else f"{counted:,}"
         return (
-            f"{self.conversation} makes a prompt of {self.prompt_tokens:,} tokens with this input "
+            f"{self.conversation} makes a prompt of {tokens} tokens with this input "
             f"and {self.completion_tokens:,} are reserved for the answer, but the model's context "
             f"is {self.limit:,} tokens; fork the conversation at an earlier item, let it be "
             "compacted (foreword.compaction), or lower max_output_tokens"
@@ -370,6 +394,10 @@ class EngineUnreachableError(EngineError):
             "`foreword doctor` says what is wrong"
         )
 
+    @property
+    def told(self) -> str:
+        return "the engine can't be reached now; try again in a few seconds"
+
 
 class EngineTimeoutError(EngineError):
     """The engine was silent for too long; `phase` is connect, first byte or between bytes."""
@@ -382,14 +410,22 @@ class EngineTimeoutError(EngineError):
     def __str__(self) -> str:
         return f"the engine at {self.engine} was silent for {self.after_s:g} s ({self.phase})"
 
+    @property
+    def told(self) -> str:
+        return (
+            f"the engine was silent for {self.after_s:g} s ({self.phase}); try again in a few "
+            "seconds"
+        )
+
 
 class EngineResponseError(EngineError):
-    """The engine answered with an error status."""
+    """The engine answered with an error status; `param` names the field that is at fault."""
 
-    def __init__(self, engine: str, status: int, message: str) -> None:
+    def __init__(self, engine: str, status: int, message: str, *, param: str | None = None) -> None:
         super().__init__(engine)
         self.status = status
         self.message = message
+        self.param = param
 
     def __str__(self) -> str:
         return f"the engine refused the request ({self.status}): {self.message}"
@@ -407,12 +443,20 @@ class EngineProtocolError(EngineError):
             f"the engine at {self.engine} sent an answer that can't be understood: {self.problem}"
         )
 
+    @property
+    def told(self) -> str:
+        return "the engine sent an answer that can't be understood; the gateway's log has it"
+
 
 class EngineNotReadyError(EngineError):
     """No engine takes requests now: it starts, is away, or is kept from them."""
 
     def __str__(self) -> str:
         return f"the engine at {self.engine} is not ready yet; try again in a few seconds"
+
+    @property
+    def told(self) -> str:
+        return "the engine is not ready yet; try again in a few seconds"
 
 
 class EngineLeaksError(EngineNotReadyError):
@@ -427,6 +471,13 @@ class EngineLeaksError(EngineNotReadyError):
             f"the engine at {self.engine} gets no requests, since it serves one tenant's KV to "
             f"another ({self.evidence}): use an SGLang that honours cache_salt, with no proxy that "
             "removes it"
+        )
+
+    @property
+    def told(self) -> str:
+        return (
+            "the engine gets no requests, since it doesn't keep tenants apart; the operator has to "
+            "see to it"
         )
 
 
@@ -456,6 +507,10 @@ class DatabaseError(GatewayError):
             "FOREWORD_DATABASE__URL, and that the server runs and lets this user make tables"
         )
 
+    @property
+    def told(self) -> str:
+        return "the database can't be used; the gateway's log says why"
+
 
 class DatabaseAwayError(GatewayError):
     """The database doesn't do what a request needs of it now. `problem` is for the log."""
@@ -483,17 +538,27 @@ class HomeError(GatewayError):
     def __str__(self) -> str:
         return f"{self.path} can't be used: {self.problem}"
 
+    @property
+    def told(self) -> str:
+        return "a file that the gateway needs can't be used; its log says which"
+
 
 class InvalidSettingError(GatewayError):
-    """A setting doesn't fit what it is used with."""
+    """A setting doesn't fit what it is used with; `place` is where it was given, if known."""
 
-    def __init__(self, setting: str, problem: str) -> None:
+    def __init__(self, setting: str, problem: str, *, place: str | None = None) -> None:
         super().__init__(setting, problem)
         self.setting = setting
         self.problem = problem
+        self.place = place
 
     def __str__(self) -> str:
-        return f"FOREWORD_{self.setting.upper().replace('.', '__')}: {self.problem}"
+        place = self.place or f"FOREWORD_{self.setting.upper().replace('.', '__')}"
+        return f"{place}: {self.problem}"
+
+    @property
+    def told(self) -> str:
+        return "a setting of the gateway's doesn't fit; its log says which"
 
 
 class RequestNotFoundError(GatewayError):
@@ -595,6 +660,10 @@ class NotStoredError(GatewayError):
         return f"the turn was not stored, and counts as never said: {self.problem}"
 
 
+AnswerError: TypeAlias = EngineError | NotStoredError | GatewayStoppingError
+"""What an answer that has begun may break off with."""
+
+
 class BatchNotFoundError(GatewayError):
     """The tenant has no such batch."""
 
@@ -637,3 +706,7 @@ class TierServerError(GatewayError):
             f"the tier server at {self.url} can't be asked ({self.problem}); check "
             "FOREWORD_TIERS__URL, or __URLS or __PORT, and its log"
         )
+
+    @property
+    def told(self) -> str:
+        return "a tier server can't be asked now; try again in a few seconds"

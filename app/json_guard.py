@@ -29,7 +29,7 @@ def loads(raw: bytes | bytearray, limits: WireSettings) -> object:
     try:
         given: object = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise InvalidRequestError(f"the body is not JSON: {error}") from error
+        raise InvalidRequestError(_not_json(raw, error)) from error
     # No value is deeper, or of more containers, than its text has brackets.
     if brackets > min(limits.json_depth, limits.json_containers):
         check_shape(given, limits)
@@ -60,6 +60,15 @@ def check_shape(given: object, limits: WireSettings) -> None:
             for value in (container.values() if type(container) is dict else container)
             if type(value) is dict or type(value) is list
         ]
+
+
+def _not_json(raw: bytes | bytearray, error: orjson.JSONDecodeError) -> str:
+    try:
+        raw.decode()
+    except UnicodeDecodeError as broken:
+        byte = f"the byte 0x{raw[broken.start]:02x} at place {broken.start}"
+        return f"the body is not UTF-8: {byte} is part of no character; encode it as UTF-8"
+    return f"the body is not JSON: {error}"
 
 
 def _check_brackets(raw: bytes | bytearray, brackets: int, most: int) -> None:

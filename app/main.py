@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.admission.authentication import Authentication
@@ -21,13 +22,15 @@ from app.background import kept_going
 from app.batches.opening import open_runner
 from app.body_limit import BodyLimit, HeldBodies
 from app.errors import DatabaseAwayError, GatewayError
+from app.head_requests import HeadAsGet
 from app.hot import DirectRoutes
 from app.hot.direct import Endpoint, ErrorHandler
 from app.lane.lane import open_lane
 from app.log import LineWriter
+from app.observation import saw_error
 from app.observer import Observer
 from app.openapi import openapi_document
-from app.problems import error_body, error_headers, problem_of
+from app.refusing import error_answer
 from app.responses.background.opening import open_background
 from app.routes import (
     agents,
@@ -58,8 +61,9 @@ from app.routes import (
 from app.routes.bodies import invalid
 from app.services import open_services
 from app.settings import Settings
-from app.stack.ports import is_loopback
+from app.unserved import unserved
 from app.version import VERSION
+from app.wire.cors import CrossOrigin
 from app.wire.pages import PageGuard
 from cache.errors import CacheError
 from prompts import PromptError
@@ -74,6 +78,8 @@ _DATABASE_AWAY: tuple[type[Exception], ...] = (
     sa.exc.InterfaceError,
     sa.exc.TimeoutError,
 )
+# In the order in which a 405 names them.
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _DIRECT: Mapping[str, Endpoint] = {
     "/v1/chat/completions": chat.chat_completions,
     "/v1/completions": completions.completions,
@@ -135,6 +141,7 @@ def create_app(
             tasks.start_soon(kept_going, open_background(services).watch)
             tasks.start_soon(kept_going, AgentWatch(services).watch)
             yield
+            services.stopping.cut()
             tasks.cancel_scope.cancel()
 
     app = _App(
@@ -146,7 +153,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    # Added first: the innermost.
+    app.add_middleware(HeadAsGet)  # added first: the innermost
     errors: dict[type[Exception], ErrorHandler] = {
         **dict.fromkeys(_KNOWN, _known_error),
         **dict.fromkeys(_DATABASE_AWAY, _database_away),
@@ -162,7 +169,6 @@ def create_app(
     app.add_middleware(
         PageGuard,
         is_open=lambda: app.state.services.keys.is_open,
-        names=is_loopback(settings.gateway.host),
         wire=settings.wire,
     )
     app.add_middleware(
@@ -172,6 +178,8 @@ def create_app(
         held_bytes=settings.wire.held_bytes,
         held=held,
     )
+    if settings.wire.origins:
+        app.add_middleware(CrossOrigin, origins=settings.wire.origins)
     # Added last: the outermost, so that what others refuse is counted, too.
     app.add_middleware(Observer, services=lambda: app.state.services, lines=lines)
     for module in (
@@ -213,8 +221,7 @@ def create_app(
 
 
 async def _known_error(request: Request, error: Exception) -> JSONResponse:
-    headers = _named(request) | error_headers(error)
-    return JSONResponse(error_body(error), problem_of(error).status, headers=headers)
+    return error_answer(error, _named(request))
 
 
 async def _database_away(request: Request, error: Exception) -> JSONResponse:
@@ -225,21 +232,43 @@ async def _database_away(request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    problem = invalid(error.errors()[0])
-    return JSONResponse(error_body(problem), 400, headers=_named(request))
+    return error_answer(invalid(error.errors()[0]), _named(request))
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     kind = "invalid_request_error" if error.status_code < 500 else "server_error"
-    message, code = error.detail, None
-    if error.status_code == 404:
-        message, code = "there is nothing at this path; GET /openapi.json names all", "unknown_url"
+    message, code, headers = error.detail, None, error.headers
+    why = unserved(request.method, request.url.path) if error.status_code in (404, 405) else None
+    if why is not None:
+        message, code = why, "unknown_url" if error.status_code == 404 else "unknown_method"
+    elif error.status_code == 404:
+        code = "unknown_url"
+        message = (
+            "there is nothing at this path; the API is under /v1, GET /openapi.json names all of "
+            "it, and /ui is for people"
+        )
     elif error.status_code == 405:
-        takes = (error.headers or {}).get("Allow", "other methods")
+        takes = " or ".join(_methods_of(request))
         message, code = f"{request.method} is not served here; it takes {takes}", "unknown_method"
+    if error.status_code == 405:
+        # GET's routes answer HEAD, too.
+        allowed = ", ".join(_methods_of(request)).replace("GET", "GET, HEAD")
+        headers = {"Allow": allowed}
+    if code is not None:
+        saw_error(code)
     body = {"message": message, "type": kind, "param": None, "code": code}
-    return JSONResponse({"error": body}, error.status_code, headers=error.headers)
+    return JSONResponse({"error": body}, error.status_code, headers=headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """All that a path takes: each method is a route of its own."""
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    return [
+        method
+        for method, scope in scopes.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+    ]
 
 
 async def _client_left(_request: Request, _error: Exception) -> Response:
@@ -251,7 +280,7 @@ async def _unexpected_error(request: Request, error: Exception) -> JSONResponse:
     named = _named(request)
     request_id = named.get("x-request-id")
     _log.error("unexpected_error", request_id=request_id, path=request.url.path, exc_info=error)
-    return JSONResponse(error_body(error), problem_of(error).status, headers=named)
+    return error_answer(error, named)
 
 
 def _named(request: Request) -> dict[str, str]:

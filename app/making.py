@@ -1,16 +1,15 @@
 """The prompt of a request: rendered, encoded, and gone on with where an earlier answer's ids are
 known. What takes longer than a few milliseconds is done beside the event loop."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
-import anyio
 import structlog
 
+from app.aside import Aside
 from app.conversations import Answered, Conversations
-from app.errors import InvalidRequestError
+from app.errors import ContextLengthError, InvalidRequestError
 from app.replica_view import ReplicaView
 from app.schemas import ChatCompletionRequest
 from app.stored.records import Resumption
@@ -29,14 +28,14 @@ from prompts import (
     render,
     with_held_ids,
 )
-from prompts.errors import ChatTemplateError
+from prompts.errors import ChatTemplateError, TooManyTokensError
 from prompts.records import record
 from prompts.render import Value
 
 # From here on, rendering and encoding take long enough for other requests to notice.
 LONG_CHARACTERS = 16_384
-
-Made = TypeVar("Made")
+# What a message or a tool takes of that beside its text.
+_ENTRY_CHARACTERS = 64
 
 _log = structlog.get_logger()
 
@@ -58,6 +57,7 @@ class MadePrompt:
 
 
 async def make_prompt(
+    aside: Aside,
     conversations: Conversations,
     view: ReplicaView,
     request: ChatCompletionRequest,
@@ -72,19 +72,29 @@ async def make_prompt(
 
     Raises:
         InvalidRequestError: the template takes no tools.
+        ContextLengthError: the prompt is longer than the model's window by far.
         PromptError: the template or a value is at fault.
     """
-    is_long = _characters(dict(values)) >= LONG_CHARACTERS
+    is_long = _characters([*values.values(), *tools]) >= LONG_CHARACTERS
     work = partial(_rendered, view, request, template, values, tools)
-    prompt, tokenized = await aside(work, is_long=is_long)
+    try:
+        prompt, tokenized = await aside.done(work, is_long=is_long)
+    except TooManyTokensError as error:
+        raise too_long(view, request) from error
     if tokenized is None:
         return MadePrompt(prompt=prompt, salt=salt)
     return await gone_on(
-        conversations, view, tokenized, salt=salt, is_long=is_long, resumption=resumption
+        aside, conversations, view, tokenized, salt=salt, is_long=is_long, resumption=resumption
     )
 
 
+def too_long(view: ReplicaView, request: ChatCompletionRequest) -> ContextLengthError:
+    """For a prompt that wasn't counted to its end."""
+    return ContextLengthError(None, request.completion_limit or 1, view.info.context_tokens)
+
+
 async def gone_on(
+    aside: Aside,
     conversations: Conversations,
     view: ReplicaView,
     tokenized: TokenizedPrompt,
@@ -103,26 +113,24 @@ async def gone_on(
     if said is None or said.is_begun_by(tokenized):
         return MadePrompt(prompt=prompt, salt=salt, tokenized=tokenized)
     follow = partial(_continued, view.tokenizer, tokenized, said)
-    tokenized, transcript, inherent = await aside(follow, is_long=is_long)
+    tokenized, transcript, inherent = await aside.done(follow, is_long=is_long)
     return MadePrompt(
         prompt=prompt, salt=salt, tokenized=tokenized, transcript=transcript, inherent=inherent
     )
 
 
-async def aside(work: Callable[[], Made], *, is_long: bool) -> Made:
-    """What the work gives; a long one is done in a worker thread."""
-    return await anyio.to_thread.run_sync(work) if is_long else work()
-
-
 def _characters(value: object) -> int:
-    """Of all texts in a template's values."""
+    """Of all texts in a template's values, and what is written around them."""
     match value:
         case str():
             return len(value)
         case PromptDocument():
             return len(value.text)
         case Message():
-            return len(value.content)
+            calls = sum(len(call.arguments) for call in value.tool_calls)
+            return _ENTRY_CHARACTERS + len(value.content) + len(value.reasoning or "") + calls
+        case Tool():
+            return _ENTRY_CHARACTERS + len(value.json)
         case list() | tuple():
             return sum(map(_characters, value))
         case dict():
@@ -145,7 +153,7 @@ def _rendered(
     if structured and not view.parity.tools:
         return prompt, None
     try:
-        return prompt, view.tokenizer.tokenize(prompt)
+        return prompt, view.tokenizer.tokenize(prompt, limit=view.info.context_tokens)
     except ChatTemplateError as error:
         # The template refuses such a conversation (two user messages in a row, say), or can't be
         # followed in it. The engine tells the client, or can.
@@ -171,7 +179,10 @@ def _with_tools(template: Template, prompt: Prompt, tools: tuple[Tool, ...]) -> 
         return prompt
     if "conversation" not in template.variables:
         raise InvalidRequestError(
-            f"template {template.reference} takes no tools", param="foreword.template"
+            f"tools: template {template.reference}, which this request is answered by, shows none: "
+            "leave them out; or leave the collection out, and give a tool that asks "
+            "POST /v1/vector_stores/{id}/search",
+            param="tools",
         )
     both = canonical_tools((*prompt.tools, *tools))
     level = max(prompt.tools_volatility, Volatility.SESSION)

@@ -1,10 +1,12 @@
 """Messages as the engine takes them, for when it renders them itself."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from app.errors import InvalidRequestError
 from app.schemas import ChatCompletionRequest
 from prompts import Message, Prompt, PromptTokenizer, Volatility
+from prompts.call_arguments import engine_arguments
 
 
 def message_object(message: Message) -> dict[str, object]:
@@ -48,7 +50,7 @@ def own_messages(
                 param="messages",
             )
     if request.known:
-        return [message_object(message) for message in prompt.messages]
+        return [_renderable(message_object(message)) for message in prompt.messages]
     ours, theirs = prompt.messages[:-turns], request.messages[-turns:]
     if [m.content for m in prompt.messages[-turns:]] != [m.text for m in theirs]:
         raise InvalidRequestError(
@@ -56,9 +58,18 @@ def own_messages(
             param="foreword.template",
         )
     return [
-        *(message_object(message) for message in ours),
-        *(m.model_dump(exclude_unset=True) | {"role": m.engine_role} for m in theirs),
+        *(_renderable(message_object(message)) for message in ours),
+        *(_renderable(m.model_dump(exclude_unset=True) | {"role": m.engine_role}) for m in theirs),
     ]
+
+
+def _renderable(made: dict[str, Any]) -> dict[str, Any]:
+    """A message as an engine renders it, which refuses a call whose arguments are no object."""
+    for call in made.get("tool_calls") or ():
+        function = call["function"]
+        if isinstance(function.get("arguments"), str):
+            function["arguments"] = engine_arguments(function["arguments"])
+    return made
 
 
 def _texts(prompt: Prompt) -> Iterator[tuple[str, bool]]:

@@ -75,6 +75,10 @@ class Metrics:
         if len(self._finished) >= _COUNTED_TOGETHER:
             self.catch_up()
 
+    def refused(self, code: str) -> None:
+        """A model request was refused before there was anything to be written down of it."""
+        self._errors.values[code,] += 1
+
     def answered(
         self, route: str, method: str, status: str, *, received: int, sent: int, seconds: float
     ) -> None:

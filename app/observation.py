@@ -81,6 +81,7 @@ class Observation(msgspec.Struct, eq=False):
     request_id: str | None = None
     trace: RequestTrace | None = None
     row: LedgerRow | None = None
+    error_code: str | None = None
 
 
 OBSERVED: ContextVar[Observation | None] = ContextVar("foreword_observation", default=None)
@@ -111,6 +112,13 @@ def saw(row: LedgerRow) -> None:
     observation.row = row
     if observation.trace is not None:
         observation.trace.finished(row)
+
+
+def saw_error(code: str) -> None:
+    """The current request is answered with an error."""
+    observation = OBSERVED.get()
+    if observation is not None:
+        observation.error_code = code
 
 
 def named(request_id: str) -> None:

@@ -4,6 +4,7 @@ The line says what was asked and how it went, never with what words: no prompt, 
 string, no file name.
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -13,9 +14,11 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.callers import Caller
+from app.errors import GatewayStoppingError
 from app.hot.chunks import writer_of
 from app.log import LineWriter
 from app.observation import OBSERVED, Observation
+from app.refusing import error_answer
 from app.services import Services
 from cache.rows import LedgerRow
 
@@ -71,6 +74,11 @@ class Observer:
         token = OBSERVED.set(observation)
         try:
             await self._app(scope, receive, watched)
+        except asyncio.CancelledError:
+            # Only who serves us cancels a request as a whole: it stops, and waits no longer.
+            if status is not None:
+                raise
+            await error_answer(GatewayStoppingError())(scope, receive, watched)
         except Exception:
             status = status or 500
             raise
@@ -116,6 +124,8 @@ def request_ended(
         sent=sent,
         seconds=seconds,
     )
+    if seen.error_code is not None and seen.row is None and route in _RAW_ROUTES:
+        services.metrics.refused(seen.error_code)
     if seen.trace is not None:
         seen.trace.end(route=route, status=code)
     if not services.settings.log.requests or (route in _PROBES and code == "200"):
@@ -136,6 +146,8 @@ def request_ended(
         facts["trace_id"] = seen.trace.trace_id
     if seen.row is not None:
         facts |= _row_facts(seen.row)
+    elif seen.error_code is not None:
+        facts["error_code"] = seen.error_code
     if lines is None:
         _log.info("request", **facts)
     else:

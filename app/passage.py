@@ -9,7 +9,7 @@ from app.accounting import RequestAccounting
 from app.accounts import Account
 from app.answers import PartReader, learn_usage, public_part, says_something, usual_parts
 from app.completions import AnswerRequest
-from app.errors import EngineError, NotStoredError
+from app.errors import AnswerError
 from app.hot.chunks import ChunkWriter
 from app.hot.plain_chunks import PlainChunks
 from app.stream_forms import StreamForm
@@ -102,7 +102,7 @@ class Passage:
 
         return take
 
-    def failed(self, error: EngineError | NotStoredError) -> bytes:
+    def failed(self, error: AnswerError) -> bytes:
         """How it breaks off, after what came before."""
         return b"".join([*self._pieces, self._form.failed(error)])
 

@@ -4,6 +4,7 @@ Every request that reached the pipeline leaves a row, whether it was answered, f
 up by its client.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator
 
@@ -20,6 +21,7 @@ from app.errors import (
     CorpusTooLargeError,
     EngineError,
     GatewayError,
+    GatewayStoppingError,
     NotStoredError,
     PromptLimitError,
 )
@@ -30,6 +32,7 @@ from app.observation import named, saw, stage
 from app.passage import Passage
 from app.prepare import prepare
 from app.prepared import Prepared
+from app.refusing import noted
 from app.schemas import Mode
 from app.sending import abort, send
 from app.services import Services
@@ -167,7 +170,15 @@ async def relay(
         yield end
     except (EngineError, NotStoredError) as error:
         account.failed(error)
+        noted(error)
+        await _leave(account)
         yield passage.failed(error)
+    except asyncio.CancelledError:
+        if account.departure is None or not account.departure.takes_back():
+            raise
+        # The gateway stops, and the client is there: it is told so. `finish` writes it down.
+        await _leave(account)
+        yield passage.failed(GatewayStoppingError())
     finally:
         response.close()
         passage.learn_usage()
@@ -191,12 +202,16 @@ async def keep(account: Account) -> None:
 
 
 async def finish(services: Services, account: Account) -> None:
-    """The end of a request; one whose client has gone is stopped in the engine."""
+    """The end of a request; one that its client has left, or that is cut, is stopped in the
+    engine."""
+    await _leave(account)
     if account.replica is not None:
         account.replica.meter.ended(account.request_id)
         if account.status is RequestStatus.ABORTED:
             with shielded(account.departure):
                 await abort(account.replica, account.request_id)
+    if account.status is RequestStatus.ABORTED and _was_cut(services, account):
+        account.failed(GatewayStoppingError())
     if not services.accounting.settled_at_once(account):
         with shielded(account.departure):
             await services.accounting.settle(account)
@@ -205,6 +220,20 @@ async def finish(services: Services, account: Account) -> None:
         services.corpora.ended(_shown_whole(account))
     services.modes.answered(answered_of(account))
     _write_down(services, account)
+
+
+async def _leave(account: Account) -> None:
+    """What won't be kept gives its conversation free, before anybody hears of its end."""
+    if account.leave is None or account.status is RequestStatus.OK:
+        return
+    with shielded(account.departure):
+        await account.leave()
+
+
+def _was_cut(services: Services, account: Account) -> bool:
+    """Whether it was the gateway that gave an unfinished request up, not its client."""
+    has_left = account.departure is not None and account.departure.gone
+    return services.stopping.is_cut and not has_left
 
 
 def _remember(services: Services, account: Account) -> None:

@@ -25,10 +25,12 @@ from app.services import Services
 from app.stored.records import Resumption
 from app.tool_listing import NO_TOOLS, Listing
 from app.turn_text import EXCERPTS
-from prompts import TokenizedPrompt
+from prompts import TokenizedPrompt, Tool
 
 ALIAS = "default"
 _NO_OPTIONS = ForewordOptions()
+# From here on, their canonical spelling takes long enough for other requests to notice.
+_MANY_TOOLS = 256
 
 
 async def prepare(
@@ -59,7 +61,7 @@ async def prepare(
         services=services,
         view=view,
         request=request,
-        tools=request.tools(),
+        tools=await _tools(services, request),
         tenant=tenant,
         about=(template.reference, named.adapter or ""),
         resumption=resumption,
@@ -111,6 +113,12 @@ async def prepare(
         listed=listed,
         inherent=made.inherent,
     )
+
+
+async def _tools(services: Services, request: ChatCompletionRequest) -> tuple[Tool, ...]:
+    given = request.extras.get("tools")
+    is_long = isinstance(given, list | tuple) and len(given) > _MANY_TOOLS
+    return await services.aside.done(request.tools, is_long=is_long)
 
 
 async def _made(asking: Asking) -> tuple[MadePrompt, Context, object]:

@@ -3,13 +3,26 @@
 Source: OpenAI's chat completions reference; SGLang 0.5.23 srt/entrypoints/openai/protocol.py.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from app.errors import InvalidRequestError, RefusedFieldError
+from app.openai_fields import IGNORED_FIELDS, is_known, part_refusal, refusal
 from app.wire_limits import without_nul
 from prompts import Message, Tool, canonical_tools
 from prompts.plain_values import plain_message
@@ -23,15 +36,10 @@ FORWARDED_FIELDS = frozenset({
     "ebnf", "ignore_eos", "min_p", "min_tokens", "regex", "repetition_penalty", "stop_token_ids",
     "top_k",
 })  # fmt: skip
-# OpenAI's fields that mean nothing to a self-hosted engine: taken, not sent.
-IGNORED_FIELDS = frozenset({
-    "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier",
-    "store", "user",
-})  # fmt: skip
 STEERING_FIELDS = frozenset({
     "cache_salt", "chat_template_kwargs", "continue_final_message", "custom_logit_processor",
     "custom_params", "extra_key", "input_ids", "kv_hints", "lora_path", "priority",
-    "reasoning_effort", "rid", "routed_dp_rank", "session_id", "session_params",
+    "rid", "routed_dp_rank", "session_id", "session_params",
 })  # fmt: skip
 STEERING_PREFIXES = ("bootstrap_", "return_", "data_parallel_", "disagg_")
 
@@ -52,7 +60,34 @@ class Mode(StrEnum):
     HYBRID = "hybrid"
 
 
-class ForewordOptions(BaseModel):
+class GivenBody(BaseModel):
+    """What a client sends: a field that is null is one that it leaves out, as in OpenAI's API."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or None not in value.values():
+            return value
+        return {name: given for name, given in value.items() if given is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The fields may be null, too; of those that aren't known, nothing else."""
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        required = schema.get("required", ())
+        for name, field in schema.get("properties", {}).items():
+            if name not in required and {"type": "null"} not in field.get("anyOf", ()):
+                schema["properties"][name] = {"anyOf": [field, {"type": "null"}]}
+        if schema.get("additionalProperties") is False:
+            schema["additionalProperties"] = {"type": "null"}
+        return schema
+
+
+class ForewordOptions(GivenBody):
     """The `foreword` object of a request."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,15 +100,15 @@ class ForewordOptions(BaseModel):
     # and the least score that one must have.
     filters: dict[str, Any] | None = None
     groups: list[str] = []
-    passages: Annotated[int, Field(ge=1, le=50)] | None = None
-    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    passages: Annotated[StrictInt, Field(ge=1, le=50)] | None = None
+    score_threshold: Annotated[StrictFloat, Field(ge=0, le=1)] | None = None
     # The order of the passages in the prompt, and whether a second model ranks them.
     order: Literal["collection", "relevance", "cached"] | None = None
-    rerank: bool = False
-    diagnostics: bool = False
+    rerank: StrictBool = False
+    diagnostics: StrictBool = False
     # Whose turn it is when the engines are busy, and how long the request may wait for its own.
     priority: Literal["interactive", "normal", "background"] | None = None
-    deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    deadline_s: Annotated[StrictFloat, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class TextPart(BaseModel):
@@ -83,6 +118,14 @@ class TextPart(BaseModel):
 
     type: Literal["text"]
     text: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_text(cls, value: Any) -> Any:
+        kind = value.get("type") if isinstance(value, dict) else None
+        if isinstance(kind, str) and kind != "text":
+            raise ValueError(part_refusal(kind, text_kind="text"))
+        return value
 
 
 class ChatMessage(BaseModel):
@@ -128,26 +171,31 @@ class ChatMessage(BaseModel):
         return self.role in ("system", "developer")
 
 
-class StreamOptions(BaseModel):
+def _not_obfuscated(wanted: bool) -> bool:
+    if wanted:
+        raise ValueError(refusal("stream_options", wanted))
+    return wanted
+
+
+class StreamOptions(GivenBody):
     """OpenAI's `stream_options`, and SGLang's usage in every part."""
 
-    model_config = ConfigDict(frozen=True)
+    include_usage: StrictBool = False
+    include_obfuscation: Annotated[StrictBool, AfterValidator(_not_obfuscated)] = False
+    continuous_usage_stats: StrictBool = False
 
-    include_usage: bool = False
-    continuous_usage_stats: bool = False
 
-
-class ChatCompletionRequest(BaseModel):
+class ChatCompletionRequest(GivenBody):
     """The body of `POST /v1/chat/completions`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     model: str
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
-    stream: bool = False
+    stream: StrictBool = False
     stream_options: StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     foreword: ForewordOptions | None = None
 
     @property
@@ -200,14 +248,21 @@ def check_fields(request: ChatCompletionRequest, allowed: Sequence[str] = ()) ->
     check_extras(request.extras, FORWARDED_FIELDS, allowed)
 
 
-def check_extras(extras: Iterable[str], forwarded: Container[str], allowed: Container[str]) -> None:
+def check_extras(
+    extras: Mapping[str, object], forwarded: Container[str], allowed: Container[str]
+) -> None:
     """Refuse each extra field that is neither forwarded, nor ignored, nor allowed.
 
     Raises:
         RefusedFieldError: names the field and says why.
     """
-    for field in extras:
+    for field, value in extras.items():
         if field in forwarded or field in IGNORED_FIELDS or field in allowed:
+            continue
+        if is_known(field):
+            reason = refusal(field, value)
+            if reason is not None:
+                raise RefusedFieldError(field, reason)
             continue
         if field in STEERING_FIELDS or field.startswith(STEERING_PREFIXES):
             raise RefusedFieldError(field, "it steers the engine, which only the gateway may do")

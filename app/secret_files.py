@@ -40,7 +40,8 @@ def without_secret_files(environment: Mapping[str, str | None]) -> dict[str, str
 
 
 def _names_a_file(upper: str) -> bool:
-    return upper.startswith(_PREFIX) and upper.endswith(_SUFFIX)
+    """All secrets are in sections; the tiers' FOREWORD_KV_KEY_FILE is none of the gateway's."""
+    return upper.startswith(_PREFIX) and upper.endswith(_SUFFIX) and "__" in upper
 
 
 def _read(path: Path, setting: str) -> str:

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from app.agents.agents import Agents
 from app.agents.mcp.servers import open_servers
 from app.agents.opening import open_agents
 from app.agents.toolbox import OpensTools
+from app.aside import Aside
 from app.background import Watch, kept_going
 from app.batches.store import BatchStore
 from app.books import BookShelf
@@ -41,6 +42,7 @@ from app.loop_lag import LoopLag
 from app.metrics import Metrics
 from app.modes.opening import open_modes
 from app.modes.policy import ModePolicy
+from app.outgoing import check_names, listening
 from app.response_cache.cache import ResponseCache
 from app.response_cache.opening import open_response_cache
 from app.responses.background.following import Followers
@@ -51,6 +53,7 @@ from app.settings import Settings
 from app.shadow.opening import open_shadow
 from app.shadow.shadow import Shadow
 from app.shared_views.opening import open_outbox, open_shared_views
+from app.stopping import Stopping
 from app.stored.alive import TurnsAlive
 from app.stored.expiry import StoredExpiry
 from app.stored.responses import ResponseStore
@@ -111,6 +114,8 @@ class Services:
     shared_views: "SharedViews | None" = None
     shadow: Shadow | None = None
     response_cache: ResponseCache | None = None
+    stopping: Stopping = field(default_factory=Stopping)
+    aside: Aside = field(default_factory=Aside)
 
 
 def services_of(connection: HTTPConnection) -> Services:
@@ -144,6 +149,7 @@ async def open_services(
             open_servers(settings.mcp, home=settings.home, environment=os.environ)
         )
         services = _services(settings, secret, database, ledger, servers or mcp, stack)
+        await check_names(settings)
         following = await meet_replicas(services.fleet, settings, services.orders)
         stack.push_async_callback(following.aclose)
         tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -228,7 +234,7 @@ def _services(
         stems=stems,
         tool_lists=ToolLists(),
         fleet=fleet,
-        orders=Orders(fleet, OrderBook(database)),
+        orders=Orders(fleet, OrderBook(database), own=listening(settings)),
         accounting=accounting,
         ledger=ledger,
         tiers=tiers,

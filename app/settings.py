@@ -22,6 +22,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from app.origins import web_origin
 from app.secret_files import read_secret_files, without_secret_files
 from cache.usage import Tier
 
@@ -108,9 +109,15 @@ class WireSettings(_Section):
     )
     origins: tuple[str, ...] = Field(
         (),
-        description="web pages (`https://name[:port]`) whose scripts may call without a key; by "
-        "default only the gateway's own",
+        description="other people's web pages (JSON list of `https://name[:port]`) whose scripts "
+        "may call and read the answers (CORS), with a key where one is needed; by default only the "
+        "gateway's own pages",
     )
+
+    @field_validator("origins")
+    @classmethod
+    def _as_browsers_send_them(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(web_origin(origin) for origin in origins)
 
 
 class EngineSettings(_Section):
@@ -717,7 +724,7 @@ class Settings(BaseSettings):
         env_nested_delimiter="__",
         toml_file="foreword.toml",
         frozen=True,
-        extra="ignore",
+        extra="ignore",  # `app.starting` refuses what isn't known, by where it was given
     )
 
     home: Path = Field(

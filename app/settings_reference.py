@@ -1,21 +1,24 @@
 """`docs/settings.md`, from the settings themselves (`python -m app.settings_reference`)."""
 
-from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
 import click
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from app.setting_names import all_settings, variable
 from app.settings import Settings
 
 _HEAD = """\
 # Settings
 
 Made by `python -m app.settings_reference`. Environment variables win over `foreword.toml` in the
-working folder, where `FOREWORD_ENGINE__URL` is `url` under `[engine]`. `foreword up` sets what its
-own parts need.
+working folder, where `FOREWORD_ENGINE__URL` is `url` under `[engine]`. Lists and tables are JSON:
+`FOREWORD_REPLICAS__URLS='["http://a:30000", "http://b:30000"]'`. `foreword up` sets what its own
+parts need.
+
+A section or setting that isn't here ends `serve` and `up` with status 2 and the right name. Other
+variables that begin with `FOREWORD_` may be another program's: a line on stderr names them.
 
 | variable | default | meaning |
 |---|---|---|
@@ -24,16 +27,11 @@ own parts need.
 
 def settings_reference() -> str:
     """The whole page."""
-    return _HEAD + "\n".join(_rows(Settings, "FOREWORD_")) + "\n"
-
-
-def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _rows(kind, f"{prefix}{name.upper()}__")
-        else:
-            yield f"| `{prefix}{name.upper()}` | {_default(field)} | {field.description or ''} |"
+    rows = (
+        f"| `{variable(path)}` | {_default(field)} | {field.description or ''} |"
+        for path, field in all_settings(Settings)
+    )
+    return _HEAD + "\n".join(rows) + "\n"
 
 
 def _default(field: FieldInfo) -> str:

@@ -5,7 +5,7 @@ from typing import Protocol
 import orjson
 
 from app.accounts import JSONObject
-from app.errors import EngineError, NotStoredError
+from app.errors import AnswerError
 from app.problems import error_body
 from app.sse import DONE, event
 
@@ -25,7 +25,7 @@ class StreamForm(Protocol):
         """What comes after the last part."""
         ...
 
-    def failed(self, error: EngineError | NotStoredError) -> bytes:
+    def failed(self, error: AnswerError) -> bytes:
         """How a stream that breaks off ends."""
         ...
 
@@ -45,6 +45,6 @@ class ChatForm:
         """OpenAI's last word."""
         return event(DONE)
 
-    def failed(self, error: EngineError | NotStoredError) -> bytes:
+    def failed(self, error: AnswerError) -> bytes:
         """The error as an event of its own."""
         return event(orjson.dumps(error_body(error)))

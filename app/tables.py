@@ -254,8 +254,11 @@ stored_responses = sa.Table(
     sa.Column("input", sa.JSON, nullable=False),
     sa.Column("output_ids", sa.LargeBinary),
     sa.Column("tokenizer", sa.String(255)),
-    sa.Index("ix_stored_responses_created_at", "created_at"),
+    sa.Column("hidden", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("said", sa.JSON(none_as_null=True)),
     sa.Index("ix_stored_responses_conversation_id", "conversation_id"),
+    sa.Index("ix_stored_responses_previous_id", "previous_id"),
+    sa.Index("ix_stored_responses_hidden_created_at", "hidden", "created_at"),
 )
 
 # Runs of agents. `driven` ones are gone on with by whoever asked for them in the background, others

@@ -32,7 +32,8 @@ class Listing:
         """As the conversation goes on, from the stored one or from memory.
 
         Raises:
-            InvalidRequestError: `tool_choice` names a tool that isn't in the list.
+            InvalidRequestError: `tool_choice` names a tool that isn't in the list, or demands a
+                call of an engine that reads none.
         """
         known = self._known()
         if not self.tools and known is None:

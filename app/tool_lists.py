@@ -8,6 +8,7 @@ tools that are gone are masked.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from app.errors import InvalidRequestError
 from app.replica_view import ReplicaView
 from app.schemas import ChatCompletionRequest, ChatMessage
 from app.settings import ToolChanges
@@ -92,13 +93,16 @@ def list_tools(
     """What the prompt and the engine get for a request's tools.
 
     Raises:
-        InvalidRequestError: `tool_choice` names a tool that isn't in the list.
+        InvalidRequestError: `tool_choice` names a tool that isn't in the list, or demands a call
+            of an engine that reads none.
     """
     history, news = known or ToolHistory.begin(tools), None
     if history.now != tools or (known is not None and not _can_keep(view)):
         history, news = _changed(request, tools, view, history, changes=changes, words=words)
     tokenizer = view.tokenizer if _can_keep(view) else None
     fields, masked = tool_fields(request, history, tokenizer)
+    if tools:
+        _check_demand(fields.get("tool_choice", request.extras.get("tool_choice")), view)
     return Listed(
         request=_with_announcements(request, history.announcements),
         shown=history.base,
@@ -116,6 +120,21 @@ def last_answer(messages: Sequence[ChatMessage]) -> int | None:
         if messages[place].role == "assistant":
             return place
     return None
+
+
+def _check_demand(choice: object, view: ReplicaView) -> None:
+    """An engine without a parser holds its answer to JSON, and gives that as the answer's text.
+
+    Source: sglang 0.5.23, srt/entrypoints/openai/serving_chat.py:1080.
+    """
+    if choice in (None, "auto", "none"):
+        return
+    if view.info.settings.get("tool_call_parser", "") is None:
+        raise InvalidRequestError(
+            "tool_choice: the engine reads no tool calls, so it can't be made to call one; start "
+            "it with --tool-call-parser auto or its model's format, or leave tool_choice out",
+            param="tool_choice",
+        )
 
 
 def _can_keep(view: ReplicaView) -> bool:

@@ -90,7 +90,8 @@ ADVICE: Mapping[Cause, str] = {
     Cause.UNEXPLAINED: "check that the engine runs with the prefix cache on and without input "
     "log-probabilities",
     Cause.OTHER_REPLICA: "look at the route's reason: load or a failed replica overrode affinity",
-    Cause.OTHER_SALT: "nothing: that is the price of keeping tenants apart",
+    Cause.OTHER_SALT: "nothing: that is the price of keeping tenants, collections and isolated "
+    "conversations apart",
     Cause.VERSION: "nothing: the first requests of a new version pay once for it",
     Cause.TOOLS_CHANGED: "send the same tools on every request of a conversation",
     Cause.SEGMENT_CHANGED: "move what varies (a date, a name, an id) behind what stays, or leave "

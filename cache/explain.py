@@ -25,7 +25,8 @@ _MEANING: Mapping[Cause, str] = {
     Cause.CONCURRENT: "another request was computing the same at the same time",
     Cause.UNEXPLAINED: "the engine had it and computed it again all the same",
     Cause.OTHER_REPLICA: "only another replica had it",
-    Cause.OTHER_SALT: "only another tenant or collection had it, and they never share",
+    Cause.OTHER_SALT: "only another collection, isolated conversation or tenant had it, and they "
+    "never share",
     Cause.VERSION: "another version of the template had computed it behind other text",
     Cause.TOOLS_CHANGED: "the tools differ, and all that follows them is computed again",
     Cause.SEGMENT_CHANGED: "text before it differs from that of an earlier prompt",

@@ -6,6 +6,7 @@ from typing import Any
 
 from cache.plot_layout import Figure, axis, figure, names_axis, safe
 from cache.report_numbers import UNKNOWN, count, percent, plural, share, short
+from cache.report_shares import prompt_shares
 from cache.report_tables import REASONS, group_labels
 from cache.report_values import Breakdown, Group, Waterfall
 
@@ -185,23 +186,16 @@ def _shown(found: Breakdown) -> list[tuple[str, Group]]:
 
 def _reuse_shares(group: Group) -> tuple[float, ...]:
     """Re-used, lost, new, not told, unknown; together 1."""
-    hit, fall = group.summary.hit, group.waterfall
-    whole = max(group.summary.prompt.tokens, hit.prompt_tokens)
-    if not whole:
+    parts = prompt_shares(group)
+    if not parts.total:
         return 0, 0, 0, 0, 1
-    lost, new = (0, 0) if fall is None else (fall.lost_tokens, fall.new_tokens)
-    not_told = max(0, hit.prompt_tokens - hit.cached_tokens - lost - new)
-    tokens = hit.cached_tokens, lost, new, not_told, whole - hit.prompt_tokens
-    return tuple(part / whole for part in tokens)
+    lost = sum(parts.lost.values())
+    tokens = parts.reused, lost, parts.new, parts.unexplained, parts.unknown
+    return tuple(part / parts.total for part in tokens)
 
 
 def _tier_shares(group: Group) -> tuple[float, ...]:
     """GPU, RAM, SSD, Redis, storage that isn't split, and cached tokens without a tier."""
-    tiers, hit = group.summary.by_tier, group.summary.hit
-    whole = max(group.summary.prompt.tokens, hit.prompt_tokens)
-    if not whole:
-        return 0, 0, 0, 0, 0, 0
-    split = tiers.ram.tokens, tiers.ssd.tokens, tiers.redis.tokens
-    unsplit = max(0, tiers.storage.tokens - sum(split))
-    untold = max(0, group.summary.cached.tokens - tiers.gpu.tokens - sum(split) - unsplit)
-    return tuple(part / whole for part in (tiers.gpu.tokens, *split, unsplit, untold))
+    parts = prompt_shares(group)
+    tokens = parts.gpu, parts.ram, parts.ssd, parts.redis, parts.tier, parts.reused_somewhere
+    return tuple(part / parts.total if parts.total else 0 for part in tokens)

@@ -69,7 +69,7 @@ def _hover(piece: FlamePiece) -> str:
     lines = [
         f"{count(piece.node.tokens)} tokens, in {count(piece.node.requests)} requests",
         f"{count(piece.width_tokens)} tokens served in it and after it",
-        f"{piece.reused} of its own were re-used",
+        f"{piece.reused} of {'its own' if piece.depth else 'them'} were re-used",
     ]
     if piece.parts:
         lines.append(f"◆ prompts part into {count(piece.parts)}")

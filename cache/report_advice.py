@@ -16,7 +16,10 @@ ADVICE: dict[str, Sentence] = {
         Label("foreword lint"),
         " finds what changes it.",
     ),
-    "isolated": ("That is wanted: tenants share nothing.",),
+    "isolated": (
+        "That is wanted: tenants, collections and isolated conversations share nothing with each "
+        "other.",
+    ),
     "evicted": (
         "Give the KV pool or a tier more room; ",
         Label("foreword plan"),

@@ -28,7 +28,8 @@ class FlamePiece:
 
     @property
     def rate(self) -> float | None:
-        """Re-used tokens over those whose re-use is known: its own, or all where it has none."""
+        """Re-used tokens over those whose re-use is known: its own; at the root, and where a piece
+        has none of its own, all below it."""
         cached, known = self._reuse
         return cached / known if known else None
 
@@ -52,7 +53,8 @@ class FlamePiece:
 
     @property
     def _reuse(self) -> tuple[int, int]:
-        if self.node.served_tokens:
+        # What the root has of its own is only what fills no page.
+        if self.depth and self.node.served_tokens:
             return self.node.cached_tokens or 0, self.node.known_tokens
         return self.cached_tokens, self.known_tokens
 
@@ -90,7 +92,8 @@ def flame_section(root: FlameNode) -> Section:
         notes=[
             (
                 "Served: tokens of all requests in the piece and in what follows it. Re-used: of "
-                "the piece alone. Prompts part after a piece that several follow.",
+                "the piece alone, and in the first row of all prompts. Prompts part after a piece "
+                "that several follow.",
             ),
             *([(f"{count(left)} smaller pieces are not listed.",)] if left else []),
         ],

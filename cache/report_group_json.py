@@ -1,5 +1,8 @@
 """Groups of requests and their times as JSON values. Pure; unknown is null, never 0."""
 
+from dataclasses import asdict
+
+from cache.report_shares import PromptShares, prompt_shares
 from cache.report_values import Breakdown, Group, TtftShare, TtftSplit, Waterfall
 from cache.summary import Foretold, Percentiles, Summary, TokenSum
 
@@ -34,6 +37,7 @@ def group_json(group: Group) -> dict[str, object]:
             "redis": _sum_json(tiers.redis),
             "storage": _sum_json(tiers.storage),
         },
+        "prompt_shares": _shares_json(prompt_shares(group)),
         "hit_rate": _rate_json(summary),
         "waterfall": None if group.waterfall is None else _waterfall_json(group.waterfall),
         "verdicts": dict(summary.verdicts),
@@ -50,6 +54,11 @@ def times_json(split: TtftSplit) -> dict[str, object]:
         "without_hits": _share_json(split.without),
         "unknown": _share_json(split.unknown),
     }
+
+
+def _shares_json(shares: PromptShares) -> dict[str, object]:
+    """Parts that add up to all prompt tokens."""
+    return asdict(shares) | {"lost": dict(shares.lost)}
 
 
 def _rate_json(summary: Summary) -> dict[str, object]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from cache.report_numbers import UNKNOWN, brief, count, duration, moment, percent, share, tokens
 from cache.report_parts import Align, Column, Inline, Label, Table
+from cache.report_shares import prompt_shares
 from cache.report_values import (
     VERDICTS,
     Breakdown,
@@ -19,7 +20,7 @@ from cache.report_values import (
 # What a verdict's tokens are.
 REASONS = {
     "changed": "text changed that an earlier prompt had the same",
-    "isolated": "another salt (tenant) had them",
+    "isolated": "another collection, isolated conversation or tenant had them",
     "evicted": "the replica had them and has them no longer",
     "moved": "another replica has them",
     "rounding": "they end within a page or a tier's chunk",
@@ -62,13 +63,16 @@ def reuse_table(found: Breakdown, total: Group | None, caption: str) -> Table:
 
 
 def tier_table(found: Breakdown, total: Group | None, caption: str) -> Table:
-    """Cached tokens of each group by the tier that they came from."""
+    """Cached tokens of each group by the tier that they came from, as far as that is known."""
     return _by_group(
         found,
         total,
         caption,
-        _TIERS,
-        lambda group: [tokens(getattr(group.summary.by_tier, tier)) for tier in _TIERS],
+        (*_TIERS, "not known"),
+        lambda group: [
+            *(tokens(getattr(group.summary.by_tier, tier)) for tier in _TIERS),
+            tokens(replace(group.summary.cached, tokens=prompt_shares(group).reused_somewhere)),
+        ],
     )
 
 

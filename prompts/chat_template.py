@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jinja2
 import orjson
 
+from prompts.call_arguments import arguments_object, wrapped_arguments
 from prompts.chat_environment import ChatEnvironment, ToolObject
 from prompts.chat_rope import Origin, Rope, tracked
 from prompts.chat_shapes import Piece, Shape, Shapes, Structure, cut
@@ -141,15 +142,23 @@ class ChatTemplate:
     def _attempted(
         self, messages: Sequence[Message], tools: list[ToolObject], watch: Watch | None
     ) -> str:
-        made = template_messages(messages, watch)
         self.runs += 1
         try:
-            return self._render(made, tools)
+            return self._tried(template_messages(messages, watch), tools)
+        except ChatTemplateError:
+            if not any(_has_odd_arguments(message) for message in messages):
+                raise
+            # It takes arguments apart, and these can't be.
+            return self._tried(template_messages(messages, watch, wraps=True), tools)
+
+    def _tried(self, messages: list[dict[str, Any]], tools: list[ToolObject]) -> str:
+        try:
+            return self._render(messages, tools)
         except ChatTemplateError:
             if not tools:
                 raise
             # As the engine does: templates of an older kind want the bare functions.
-            return self._render(made, [tool["function"] for tool in tools])
+            return self._render(messages, [tool["function"] for tool in tools])
 
     def _render(self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
         context: dict[str, Any] = {
@@ -184,27 +193,29 @@ def pieces_from(pieces: Sequence[Piece], character: int) -> list[Piece]:
 
 
 def template_messages(
-    messages: Sequence[Message], watch: Watch | None = None
+    messages: Sequence[Message], watch: Watch | None = None, *, wraps: bool = False
 ) -> list[dict[str, Any]]:
     """The messages as SGLang passes them to a chat template, each text with its origin.
 
-    A last message of the assistant becomes one of the user.
+    A last message of the assistant becomes one of the user. SGLang refuses calls whose arguments
+    are no JSON object; here these stay the text that they are, or with `wraps` become the only
+    argument of their call.
 
     Source: sglang 0.5.23 srt/entrypoints/openai/serving_chat.py `_apply_jinja_template`,
     protocol.py `ChatCompletionMessageGenericParam`, `ToolCall`.
-
-    Raises:
-        ChatTemplateError: the arguments of a call are not a JSON object.
     """
     rope = Rope.of if watch is None else watch.text
-    made = [_template_message(index, message, rope) for index, message in enumerate(messages)]
+    made = [
+        _template_message(index, message, rope, wraps=wraps)
+        for index, message in enumerate(messages)
+    ]
     if made and made[-1]["role"] == "assistant":
         made[-1] = {"role": "user", "content": made[-1]["content"]}
     return made
 
 
 def _template_message(
-    index: int, message: Message, rope: Callable[[str, Origin], Rope]
+    index: int, message: Message, rope: Callable[[str, Origin], Rope], *, wraps: bool
 ) -> dict[str, Any]:
     made: dict[str, Any] = {
         "role": message.role,
@@ -227,7 +238,7 @@ def _template_message(
                 "type": "function",
                 "function": {
                     "name": Rope.of(call.name, origin),
-                    "arguments": tracked(_arguments(call.arguments), origin),
+                    "arguments": tracked(_arguments(call.arguments, wraps=wraps), origin),
                 },
             }
             for call in message.tool_calls
@@ -235,14 +246,15 @@ def _template_message(
     return made
 
 
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        arguments = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise ChatTemplateError("the arguments of a tool call are not valid JSON") from error
-    if not isinstance(arguments, dict):
-        raise ChatTemplateError("the arguments of a tool call are not a JSON object")
-    return arguments
+def _has_odd_arguments(message: Message) -> bool:
+    return any(arguments_object(call.arguments) is None for call in message.tool_calls)
+
+
+def _arguments(text: str, *, wraps: bool) -> Any:
+    given = arguments_object(text)
+    if given is not None:
+        return given
+    return wrapped_arguments(text) if wraps else text
 
 
 def tool_objects(tools: Sequence[Tool]) -> list[ToolObject]:

@@ -15,6 +15,7 @@ PromptError
 ├── TokenizerNotFoundError          (path, missing)
 ├── LockFileError                   (path, line, problem)   prompts.lock can't be used
 ├── TranscriptRewriteError          (turn, offset)
+├── TooManyTokensError              (limit)     a prompt isn't encoded to its end
 └── ChatTemplateError               (problem)   local rendering can't be trusted for this model
 ```
 """
@@ -186,6 +187,17 @@ class TranscriptRewriteError(PromptError):
             f"message {self.turn} differs from the transcript at character {self.offset}; past "
             f"turns can't be edited, so start a branch with fork({self.turn})"
         )
+
+
+class TooManyTokensError(PromptError):
+    """A text has more tokens than the limit; by how many isn't known."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"the text has more than {self.limit:,} tokens"
 
 
 class ChatTemplateError(PromptError):

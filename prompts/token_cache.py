@@ -17,6 +17,7 @@ from itertools import accumulate, count
 import tokenizers
 
 from prompts.encoding import encoded
+from prompts.token_bound import TokenBound
 from prompts.token_splitting import Settled, Splitter
 from prompts.words import LONGEST, WordEncoder
 
@@ -52,10 +53,12 @@ class _Node:
     `starts` of the span. Of these, those before `settled.token` are final; `rest` is the text of
     the others, from the span's character `settled.character` on. Of a short text, what is settled
     is found out when another part follows: `settled` is None until then, `rest` the whole text.
+    `before` is how many tokens of the span come before `ids`.
     """
 
     number: int
     base: "_Node | None"
+    before: int
     ids: list[int]
     starts: "array[int]"
     settled: Settled | None
@@ -73,6 +76,7 @@ class TokenCache:
         self._encoder = encoder
         self._splitter = Splitter(encoder)
         self._words = WordEncoder(encoder)
+        self.bound = TokenBound(encoder, self._splitter)
         self._capacity = capacity_tokens
         self._held = 0
         self._numbers = count(1)
@@ -97,6 +101,18 @@ class TokenCache:
         if node.whole is None:
             node.whole = _whole(node, parts)
         return node.whole
+
+    def is_beyond(self, parts: Sequence[str], room: int) -> bool:
+        """Whether the parts surely have more than `room` tokens; what isn't known of them is
+        counted, as far as need be."""
+        if not self.bound.may_be_beyond(sum(map(len, parts)), room):
+            return False
+        node, known = self._walk(parts)
+        new = "".join(parts[known:])
+        if node is None or not new:
+            return self.bound.is_beyond(new, room)
+        settled = self._settled(node)
+        return self.bound.is_beyond(node.rest + new, room - node.before - settled.token)
 
     def encode_anew(self, parts: Sequence[str]) -> EncodedSpan:
         """The same for parts of which nothing is to be kept but the words: they end in a text that
@@ -160,11 +176,16 @@ class TokenCache:
         return node.settled
 
     def _encoded(self, base: _Node | None, text: str, start: int) -> _Node:
+        before = 0
+        if base is not None:
+            assert base.settled is not None  # or nothing could follow it
+            before = base.before + base.settled.token
         if self._words.knows and len(text) < LONGEST:
             ids, starts = self._words.encode(text, start)
             return _Node(
                 number=next(self._numbers),
                 base=base,
+                before=before,
                 ids=ids,
                 starts=starts,
                 settled=None,
@@ -179,6 +200,7 @@ class TokenCache:
         return _Node(
             number=next(self._numbers),
             base=base,
+            before=before,
             ids=ids,
             starts=array("I", (start + first for first, _ in encoding.offsets)),
             settled=Settled(settled.token, start + settled.character, settled.witnesses),

@@ -104,13 +104,23 @@ class ControlTokens:
             else:
                 pattern = self._allowed(piece, messages)
                 split = pattern.split(piece.text) if pattern else (piece.text,)
-            if split[0]:
-                builder.text(split[0])
-            for position in range(1, len(split), 2):
-                builder.control(split[position], self._tokens[split[position]])
-                if split[position + 1]:
-                    builder.text(split[position + 1])
+            self._add(builder, split)
         return builder.finish()
+
+    def spans_of(self, text: str) -> list[Span]:
+        """The spans of a text that may spell all control tokens."""
+        builder = _Builder(())
+        self._add(builder, self._any.split(text) if self._any else (text,))
+        return builder.finish()
+
+    def _add(self, builder: "_Builder", split: Sequence[str]) -> None:
+        """Text and control tokens by turns."""
+        if split[0]:
+            builder.text(split[0])
+        for position in range(1, len(split), 2):
+            builder.control(split[position], self._tokens[split[position]])
+            if split[position + 1]:
+                builder.text(split[position + 1])
 
     def _split_own(self, text: str) -> Sequence[str]:
         """Text and control tokens by turns; a template's own words are few, and kept."""

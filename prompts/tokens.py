@@ -21,7 +21,7 @@ from tokenizers import processors
 from prompts.chat_shapes import Piece
 from prompts.chat_template import ChatTemplate
 from prompts.encoding import encoded
-from prompts.errors import TokenizerNotFoundError
+from prompts.errors import TokenizerNotFoundError, TooManyTokensError
 from prompts.layout import PlacedSpan, PromptLayout, cuts_of
 from prompts.segments import (
     Message,
@@ -30,6 +30,7 @@ from prompts.segments import (
     TokenizedPrompt,
     Tool,
 )
+from prompts.token_bound import room_for
 from prompts.token_cache import DEFAULT_CAPACITY_TOKENS, TokenCache
 from prompts.token_places import prompt_places
 from prompts.token_runs import ID_BYTES, RunEncoder
@@ -86,9 +87,30 @@ class PromptTokenizer:
         self.cache = TokenCache(encoder, capacity_tokens=cache_tokens)
         self.runs = RunEncoder(encoder)
 
-    def count(self, text: str) -> int:
-        """Tokens of a text by itself, no special token added."""
+    def count(self, text: str, *, limit: int | None = None) -> int:
+        """Tokens of a text by itself, no special token added.
+
+        Raises:
+            TooManyTokensError: there are more than the limit, by far.
+        """
+        if limit is not None and self.cache.bound.is_beyond(text, room_for(limit)):
+            raise TooManyTokensError(limit)
         return len(encoded(self.encoder, text).ids)
+
+    def check_count(self, text: str, *, limit: int) -> None:
+        """Whether an engine could read a text in which control tokens are what they spell.
+
+        Raises:
+            TooManyTokensError: it has more tokens than the limit, by far.
+        """
+        room, bound = room_for(limit), self.cache.bound
+        if not bound.may_be_beyond(len(text), room):
+            return
+        for span in self.control.spans_of(text):
+            is_control = span.control is not None
+            room -= 1 if is_control else bound.least_tokens("".join(span.parts), room)
+            if room < 0:
+                raise TooManyTokensError(limit)
 
     def spelling(self, token_id: int) -> str | None:
         """A token as its vocabulary spells it; None where there is no such token."""
@@ -107,18 +129,19 @@ class PromptTokenizer:
         """
         return self.control.first_in(text, of_model=of_model)
 
-    def tokenize(self, prompt: Prompt) -> TokenizedPrompt:
+    def tokenize(self, prompt: Prompt, *, limit: int | None = None) -> TokenizedPrompt:
         """The ids that the engine gets, and where each segment lies in them.
 
         Raises:
             ChatTemplateError: the chat template refuses the messages, or hides which text is its
                 own.
+            TooManyTokensError: there are more than the limit, by far.
         """
         messages = prompt.messages
         pieces = self.chat.pieces(messages, prompt.tools)
         places = prompt_places(prompt, pieces)
         cuts = cuts_of(places.segments)
-        encoded = self.encode_pieces(pieces, messages, cuts)
+        encoded = self.encode_pieces(pieces, messages, cuts, limit=limit)
         ranges = tuple(
             SegmentTokens(
                 segment=segment, start=encoded.index_at(start), stop=encoded.index_at(stop)
@@ -149,11 +172,21 @@ class PromptTokenizer:
         return tuple(self.encode_pieces(self.chat.pieces(messages, tools), messages).token_ids)
 
     def encode_pieces(
-        self, pieces: Sequence[Piece], messages: Sequence[Message], cuts: Iterable[int] = ()
+        self,
+        pieces: Sequence[Piece],
+        messages: Sequence[Message],
+        cuts: Iterable[int] = (),
+        *,
+        limit: int | None = None,
     ) -> EncodedPieces:
-        """Ids of a rendered chat, or of the end of one; places are exact at `cuts`."""
+        """Ids of a rendered chat, or of the end of one; places are exact at `cuts`.
+
+        Raises:
+            TooManyTokensError: there are more than the limit, by far.
+        """
         made = EncodedPieces()
         ids, indices = made.token_ids, made.indices
+        most = sys.maxsize if limit is None else room_for(limit)
         for parts, starts, control in self.control.spans(pieces, messages, cuts):
             made.characters.extend(starts)
             first = len(ids)
@@ -164,6 +197,10 @@ class PromptTokenizer:
                 indices.append(first)
                 ids.append(control)
             else:
+                room = most - len(ids)
+                if room < 0 or self.cache.is_beyond(parts, room):
+                    assert limit is not None
+                    raise TooManyTokensError(limit)
                 encoded = self.cache.encode(parts)
                 made.spans.append(PlacedSpan(starts[0], first, encoded))
                 made.packed.append(encoded.packed)

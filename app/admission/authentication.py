@@ -2,13 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.admission.keyring import KeyRing
 from app.callers import Caller, Role
 from app.errors import AuthenticationError, PermissionDeniedError
-from app.problems import error_body, error_headers, problem_of
+from app.refusing import error_answer
 
 # Probes ask these without a key; they then learn a status and no more.
 _FOR_ANYBODY = frozenset({"/livez", "/readyz"})
@@ -46,8 +45,7 @@ class Authentication:
         try:
             caller = authenticate(scope, self._keys())
         except (AuthenticationError, PermissionDeniedError) as error:
-            status, headers = problem_of(error).status, error_headers(error)
-            await JSONResponse(error_body(error), status, headers)(scope, receive, send)
+            await error_answer(error)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, self._limits_told(scope, caller, send))
@@ -101,7 +99,7 @@ def _recognised(scope: Scope, keys: KeyRing) -> Caller:
         return keys.authenticate(authorization)
     except AuthenticationError:
         path = scope["path"]
-        if path in _FOR_ANYBODY or path == _PAGES or path.startswith(f"{_PAGES}/"):
+        if path in _FOR_ANYBODY or path in ("/", _PAGES) or path.startswith(f"{_PAGES}/"):
             return _NOBODY
         raise
 

@@ -74,6 +74,14 @@ class KeyRing:
         """A tenant's own limits, else those of the settings."""
         return self._limits.get(tenant, self._defaults)
 
+    def count_of(self, tenant: str) -> int:
+        """How many keys of a tenant hold."""
+        now = self._now()
+        return sum(
+            held.caller.tenant == tenant and (held.expires_at is None or held.expires_at > now)
+            for held in self._held.values()
+        )
+
     def authenticate(self, authorization: bytes | None) -> Caller:
         """Who sends this `Authorization` header; None is a request without one.
 

@@ -136,14 +136,25 @@ class AdmissionStore:
             write_audit(connection, by, "key.rotate", key_id, details)
         return made
 
-    def revoke(self, key_id: str, *, by: Caller) -> KeyRecord:
+    def revoke(self, key_id: str, *, by: Caller, last_admin: bool = False) -> KeyRecord:
         """End a key at once; to do it twice does no harm.
+
+        Args:
+            last_admin: also where no other admin's key is left.
 
         Raises:
             KeyNotFoundError: there is no such key.
+            KeyRefusedError: it is the last admin's.
         """
         with self._changing() as connection:
             record = _find(connection, key_id)
+            if not last_admin and _is_last_admins(connection, record):
+                raise KeyRefusedError(
+                    f"{key_id} is the last admin's key that holds: without it nobody makes or ends "
+                    "keys but who owns the home folder (`foreword keys create TENANT --role admin "
+                    "--direct`); make another admin's key first, or confirm with `--last-admin` "
+                    "(`?last_admin=true`)"
+                )
             if record.revoked_at is None:
                 change = sa.update(api_keys).where(api_keys.c.id == key_id)
                 connection.execute(change.values(revoked_at=datetime.now(UTC)))
@@ -211,6 +222,16 @@ def _find(connection: sa.Connection, key_id: str) -> KeyRecord:
     if found is None:
         raise KeyNotFoundError(key_id)
     return _record(found)
+
+
+def _is_last_admins(connection: sa.Connection, record: KeyRecord) -> bool:
+    """Whether no admin's key would be left; one that was rotated is about to end."""
+    now = datetime.now(UTC)
+    if record.role is not Role.ADMIN or record.status(now) is not KeyStatus.ACTIVE:
+        return False
+    admins = _ALL_KEYS.where(api_keys.c.role == Role.ADMIN.value, api_keys.c.id != record.id)
+    others = (_record(row) for row in connection.execute(admins).mappings())
+    return not any(o.status(now) is KeyStatus.ACTIVE and o.replaced_by is None for o in others)
 
 
 def _record(row: sa.RowMapping) -> KeyRecord:

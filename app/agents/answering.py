@@ -4,15 +4,15 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import orjson
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.accounts import JSONObject
 from app.agents.starting import agent_events
-from app.errors import GatewayError
+from app.errors import GatewayError, GatewayStoppingError
 from app.hot.departure import ended_by_departure
-from app.problems import error_body, error_headers, problem_of
-from app.responses.form import spelled
+from app.refusing import error_answer
+from app.responses.form import broken_off, spelled
 from prompts import PromptError
 from retrieval import RetrievalError
 
@@ -27,9 +27,20 @@ class AgentAnswer(Response):
         super().__init__()
         self._asked = asked
         self._streams = streams
+        # Of the last event that was sent; None where the answer hasn't begun.
+        self._sent: int | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
+        try:
+            await self._answer(scope, receive, send)
+        except GatewayStoppingError as error:
+            if self._sent is None:
+                raise
+            body = broken_off(error, self._sent + 1)
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         with ended_by_departure(scope, receive) as departure:
             self._asked.account.departure = departure
             try:
@@ -38,9 +49,8 @@ class AgentAnswer(Response):
                     return
                 content = orjson.dumps(await self._whole())
             except (GatewayError, PromptError, RetrievalError) as error:
-                headers = {"x-request-id": self._asked.response_id} | error_headers(error)
-                answer = JSONResponse(error_body(error), problem_of(error).status, headers)
-                await answer(scope, receive, send)
+                headers = {"x-request-id": self._asked.response_id}
+                await error_answer(error, headers)(scope, receive, send)
                 return
             await send(self._start(b"application/json", length=len(content)))
             await send({"type": "http.response.body", "body": content, "more_body": False})
@@ -55,12 +65,11 @@ class AgentAnswer(Response):
 
     async def _stream(self, send: Send) -> None:
         """What can't be begun is told with a status of its own: nothing is sent before."""
-        has_begun = False
         async with aclosing(agent_events(self._asked)) as events:
             async for event in events:
-                if not has_begun:
-                    has_begun = True
+                if self._sent is None:
                     await send(self._start(b"text/event-stream; charset=utf-8"))
+                self._sent = event["sequence_number"]
                 body = spelled([event])
                 await send({"type": "http.response.body", "body": body, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

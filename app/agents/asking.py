@@ -9,10 +9,11 @@ from starlette.requests import HTTPConnection
 
 from app.accounts import Account
 from app.admission.admitting import admit
-from app.agents.loop import Step
+from app.agents.loop import Ask, Step
 from app.agents.records import StepRecord, calls_of
 from app.agents.totals import step_report
 from app.pipeline import begin, open_account, open_stream
+from app.responses.bodies import ResponsesRequest
 from app.responses.convert import chat_request
 from app.schemas import ChatCompletionRequest
 from app.stored.records import packed
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def opened(
-    run: "AgentRun", max_tokens: int
+    run: "AgentRun", move: Ask
 ) -> tuple[ChatCompletionRequest, Account, UpstreamResponse]:
     """The step's request, which the engine has taken.
 
@@ -34,7 +35,7 @@ async def opened(
     account = open_account(run.services, tenant=run.caller.tenant, prefix="step_")
     try:
         messages, account.resumption = run.history.messages()
-        request = run.request.model_copy(update={"max_output_tokens": max_tokens})
+        request = step_request(run.request, move)
         allowed = frozenset(run.services.settings.gateway.extra_fields)
         chat = chat_request(request, allowed, messages)
         chat = await _admitted(run, chat, account)
@@ -48,6 +49,19 @@ async def opened(
         if account.ticket is not None:
             account.ticket.close()
         raise
+
+
+def step_request(request: ResponsesRequest, move: Ask) -> ResponsesRequest:
+    """Where no call would be made any more none is demanded: the model is to answer now."""
+    fields: dict[str, object] = {"max_output_tokens": move.max_tokens}
+    match request.tool_choice:
+        case _ if move.can_call:
+            pass
+        case {"type": "allowed_tools", **allowed}:
+            fields["tool_choice"] = {"type": "allowed_tools", **allowed, "mode": "auto"}
+        case "required" | {"type": "function"}:
+            fields["tool_choice"] = "auto"
+    return request.model_copy(update=fields)
 
 
 async def _admitted(

@@ -13,6 +13,7 @@ import anyio
 
 from app.agents.tools import Tool, ToolContext, ToolResult, ToolSpec
 from app.errors import InvalidRequestError
+from app.problems import sentence_of
 from app.schemas import ForewordOptions
 from app.settings import RetrievalSettings
 from app.turns import SearchOptions
@@ -104,8 +105,10 @@ class SearchTool:
             name = self._shelf.chosen(given)
             query = _needed(given, "query")
             found = await anyio.to_thread.run_sync(partial(self._found, name, query, run.tenant))
-        except (ArgumentsError, RetrievalError) as error:
+        except ArgumentsError as error:
             return ToolResult(text=str(error), is_error=True)
+        except RetrievalError as error:
+            return ToolResult(text=sentence_of(error), is_error=True)
         if not found:
             return ToolResult(text="nothing was found")
         return ToolResult(text="\n\n".join(_passage(scored) for scored in found))
@@ -155,8 +158,10 @@ class ReadTool:
             if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
                 raise ArgumentsError("offset must be a whole number, 0 or more")
             text = await anyio.to_thread.run_sync(partial(self._text, name, document, run.tenant))
-        except (ArgumentsError, RetrievalError) as error:
+        except ArgumentsError as error:
             return ToolResult(text=str(error), is_error=True)
+        except RetrievalError as error:
+            return ToolResult(text=sentence_of(error), is_error=True)
         end = offset + _PAGE_CHARACTERS
         page = text[offset:end]
         if not page:

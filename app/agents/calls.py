@@ -19,6 +19,7 @@ from app.agents.telling import said_by
 from app.agents.toolbox import SubAgent
 from app.agents.tools import OutcomeUnknownError, Tool, ToolContext, ToolResult
 from app.errors import GatewayError
+from app.problems import sentence_of
 from prompts import PromptError
 from retrieval import RetrievalError
 
@@ -161,7 +162,7 @@ class CallMaker:
                 # Its caller may do without it, as without any other tool.
                 for event in await child.failed(error):
                     await self._pass_on(child, call, event)
-                text = f"the agent couldn't begin: {error}"
+                text = f"the agent couldn't begin: {sentence_of(error)}"
                 return call.done(_storable(text), is_error=True)
             finally:
                 run.agents.live.pop(child.record.id, None)

@@ -23,7 +23,7 @@ class CallOutcome(StrEnum):
     ERROR = "error"
     """The model was shown an error."""
     REFUSED = "refused"
-    """Not made: the budget of calls is used up."""
+    """Not made: a budget is used up, or the answer was cut off in it."""
     NO_SUCH_TOOL = "no_such_tool"
     INTERRUPTED = "interrupted"
     """Somebody has to decide: nobody knows whether it was made, or its sub-agent waits."""

@@ -7,7 +7,7 @@ ask the model ──▶ calls? ──no──▶ the end
 ```
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -83,6 +83,19 @@ class Call:
         return replace(self, state=CallState.DONE, output=output, is_error=is_error)
 
 
+# Why an answer ended that isn't whole: the engine's word, and a run's reason.
+CUT_BY: Mapping[str, str] = {
+    "length": "max_output_tokens",
+    "content_filter": "content_filter",
+    "abort": "aborted",
+}
+# An engine closes the JSON of a call that wasn't whole, so that the arguments don't tell. What it
+# says of an answer with calls does: all were whole after `tool_calls` only.
+# Source: sglang 0.5.23 srt/entrypoints/openai/serving_chat.py `_check_for_unstreamed_tool_args`,
+# `_incomplete_tool_call_indices`.
+ENDS_WITHIN_A_CALL = frozenset({"length", "stop"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One answer of the model.
@@ -96,12 +109,21 @@ class Step:
     tokens: int
     calls: tuple[Call, ...] = ()
 
+    @property
+    def cut_by(self) -> str | None:
+        """What ended the answer before the model did, as a run's reason; None: nothing."""
+        return CUT_BY.get(self.finish or "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """Ask the model for the next step, of so many tokens at most."""
+    """Ask the model for the next step, of so many tokens at most.
+
+    `can_call` says whether a call would still be made; an answer may come anyway.
+    """
 
     max_tokens: int
+    can_call: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +176,9 @@ def next_move(limits: Limits, steps: Sequence[Step], *, seconds: float) -> Move:
     unknown = tuple(call for call in last.calls if call.state is CallState.INTERRUPTED)
     if unknown:
         return Wait(calls=unknown)
+    if last.cut_by is not None and not (last.calls and last.finish == "length"):
+        return _incomplete(last.cut_by)
     if not last.calls:
-        if last.finish == "length":
-            return _incomplete("max_output_tokens")
         return End(status=RunStatus.COMPLETED)
     return _ask(limits, spent) if over is None else _incomplete(over)
 
@@ -184,7 +206,10 @@ def left_for(limits: Limits, own: Limits, spent: Spent, seconds: float) -> Limit
 
 
 def _ask(limits: Limits, spent: Spent) -> Ask:
-    return Ask(max_tokens=min(limits.step.tokens, limits.tokens - spent.tokens))
+    return Ask(
+        max_tokens=min(limits.step.tokens, limits.tokens - spent.tokens),
+        can_call=spent.tool_calls < limits.tool_calls,
+    )
 
 
 def _calls(
@@ -193,14 +218,21 @@ def _calls(
     """Which of the calls that wait are made. A transcript shows a result for each call, so that
     those that aren't have one too."""
     if over is not None:
-        text = f"not called: the run's budget is used up ({over})"
-        return Make(calls=(), refused=tuple(c.done(text, is_error=True) for c in waiting))
+        return _none_of(waiting, f"not called: the run's budget is used up ({over})")
+    if step.cut_by is not None and step.finish != "length":
+        return _none_of(waiting, f"not called: the answer was stopped ({step.cut_by})")
     made: list[Call] = []
     refused: list[Call] = []
+    # Those before the last one were whole when that began.
+    cut = len(step.calls) - 1 if step.finish in ENDS_WITHIN_A_CALL else None
     # A call that is made again was counted when it was begun first.
     left = limits.tool_calls - spent.tool_calls
     for call in waiting:
-        if call.place >= limits.step.tool_calls:
+        if call.place == cut:
+            text = f"not called: the answer ended after {step.tokens} tokens, within this call; "
+            text += "call it again, with shorter arguments if they were long"
+            refused.append(call.done(text, is_error=True))
+        elif call.place >= limits.step.tool_calls:
             text = f"not called: a step may call {limits.step.tool_calls} tools; call it again"
             refused.append(call.done(text, is_error=True))
         elif call.attempts == 0 and left <= 0:
@@ -210,6 +242,10 @@ def _calls(
             left -= call.attempts == 0
             made.append(call)
     return Make(calls=tuple(made), refused=tuple(refused))
+
+
+def _none_of(waiting: tuple[Call, ...], text: str) -> Make:
+    return Make(calls=(), refused=tuple(call.done(text, is_error=True) for call in waiting))
 
 
 def _over(limits: Limits, spent: Spent, seconds: float) -> str | None:

@@ -44,7 +44,8 @@ from app.errors import (
     GatewayError,
 )
 from app.pipeline import relay
-from app.problems import problem_of
+from app.problems import problem_of, sentence_of
+from app.refusing import noted
 from app.responses.bodies import ResponsesRequest
 from app.services import Services
 from prompts import PromptError
@@ -211,7 +212,7 @@ class AgentRun:
         until = time.monotonic() + step_s
         while not self.cancelled:
             try:
-                chat, account, answer = await opened(self, move.max_tokens)
+                chat, account, answer = await opened(self, move)
                 break
             except _LATER as error:
                 if not self._is_patient or time.monotonic() >= until:
@@ -318,7 +319,7 @@ class AgentRun:
         return list(self.writer.waits())
 
     async def _end(self, move: End) -> list[JSONObject]:
-        self._tell(move.status)
+        self._tell(move.status, move.reason)
         events = [*self._begin(), *self.writer.end_run(move.status, move.reason, int(time.time()))]
         await self._ended(move.status, move.reason)
         return events
@@ -330,9 +331,10 @@ class AgentRun:
             RunLostError: the run is another's now.
         """
         events = list(self._begin())
-        self._tell(RunStatus.FAILED)
         problem = problem_of(error)
-        events += self.writer.end_failed(str(error), problem.code)
+        self._tell(RunStatus.FAILED, problem.code)
+        noted(error)
+        events += self.writer.end_failed(sentence_of(error), problem.code)
         await self._ended(RunStatus.FAILED, problem.code)
         return events
 
@@ -343,12 +345,12 @@ class AgentRun:
         counts.ended(self.agent.name, status.value, self.seconds)
         counts.stopped(stopped)
 
-    def _tell(self, status: RunStatus) -> None:
+    def _tell(self, status: RunStatus, reason: str | None = None) -> None:
         spent = spent_by([each.step for each in self.steps])
         reports = [each.report for each in self.steps]
         waiting = waiting_calls(self.steps)
         self.writer.told(
-            reports, agent_block(self.agent.name, status, spent, waiting, self.seconds)
+            reports, agent_block(self.agent.name, status, spent, waiting, self.seconds, reason)
         )
 
 

@@ -9,13 +9,14 @@ import anyio
 
 from app.accounts import JSONObject
 from app.agents.builtin import built_in, shelf_of
+from app.agents.checking import check_agent
 from app.agents.children import child_of
 from app.agents.deciding import decided
 from app.agents.history import RunHistory
 from app.agents.keeping import RootKeeper
 from app.agents.loop import RunStatus
 from app.agents.records import RunRecord, StepRecord
-from app.agents.request import agent_of, check_agent_request, limits_of, step_request
+from app.agents.request import limits_of, step_request
 from app.agents.run import AgentRun
 from app.agents.store import RunLostError
 from app.agents.toolbox import Toolbox, open_toolbox
@@ -113,8 +114,7 @@ async def _run_of(asked: "Asked", stack: AsyncExitStack) -> AgentRun:
 
 async def _fresh(asked: "Asked", stack: AsyncExitStack) -> AgentRun:
     services, agents, body = asked.services, asked.services.agents, asked.body
-    check_agent_request(body)
-    agent = agents.library.find(agent_of(body) or "")
+    agent = await check_agent(services, body, tenant=asked.caller.tenant)
     toolbox = await _toolbox(services, agent, body, stack)
     items = input_items(body.input)
     request = step_request(body, agent, toolbox.specs)

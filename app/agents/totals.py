@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.responses.objects import reasoning_tokens
+
 JSONObject = dict[str, Any]
 
 _SUMMED = ("prompt_tokens", "ideal_tokens", "cached_tokens")
@@ -15,7 +17,10 @@ _KEPT = (
 def step_report(usage: Mapping[str, Any], block: Mapping[str, Any]) -> JSONObject:
     """What is told of one step."""
     told = {name: block.get(name) for name in _KEPT}
-    return told | {"output_tokens": usage.get("completion_tokens")}
+    return told | {
+        "output_tokens": usage.get("completion_tokens"),
+        "reasoning_tokens": reasoning_tokens(usage),
+    }
 
 
 def summed_usage(reports: Sequence[JSONObject]) -> JSONObject | None:
@@ -31,7 +36,7 @@ def summed_usage(reports: Sequence[JSONObject]) -> JSONObject | None:
             "cache_write_tokens": None if prompt is None or cached is None else prompt - cached,
         },
         "output_tokens": output,
-        "output_tokens_details": {"reasoning_tokens": None},
+        "output_tokens_details": {"reasoning_tokens": _sum(reports, "reasoning_tokens")},
         "total_tokens": None if prompt is None or output is None else prompt + output,
     }
 

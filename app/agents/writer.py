@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.accounts import JSONObject
-from app.agents.loop import RunStatus, Spent
+from app.agents.loop import CUT_BY, ENDS_WITHIN_A_CALL, RunStatus, Spent
 from app.agents.telling import SUB_AGENT_EVENT
 from app.agents.totals import compaction_block, summed_block, summed_usage
-from app.errors import EngineError, NotStoredError
+from app.errors import AnswerError
 from app.responses.objects import Frame
 from app.responses.writer import Events, ResponseWriter
 
@@ -21,6 +21,8 @@ _LAST = {
     RunStatus.INCOMPLETE: "response.incomplete",
     RunStatus.CANCELLED: "response.incomplete",
 }
+# OpenAI's types know no other; the run's own is in `foreword.agent`.
+_OPENAI_REASONS = frozenset({"max_output_tokens", "content_filter"})
 
 
 class RunWriter(ResponseWriter):
@@ -49,9 +51,14 @@ class RunWriter(ResponseWriter):
         """The answer is complete."""
         if not any(item["type"] in ("message", "function_call") for item in self.step_items):
             yield from self._begin("message")
-        is_cut = self._finish in ("length", "content_filter")
-        yield from self._close("incomplete" if is_cut else "completed")
+        yield from self._close("incomplete" if self._is_cut else "completed")
         self.finish, self.usage, self.block = self._finish, self._usage, self._block
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether the item that is being written may not be whole."""
+        within = self._open == "function_call" and self._finish in ENDS_WITHIN_A_CALL
+        return within or self._finish in CUT_BY
 
     def drop_step(self) -> None:
         """The answer broke off, and counts as never said."""
@@ -92,7 +99,8 @@ class RunWriter(ResponseWriter):
         if status is RunStatus.COMPLETED:
             self.response["completed_at"] = now
         elif reason is not None:
-            self.response["incomplete_details"] = {"reason": reason}
+            told = reason if reason in _OPENAI_REASONS else None
+            self.response["incomplete_details"] = {"reason": told}
         yield self._event(_LAST[status], response=self._snapshot())
 
     def end_failed(self, message: str, code: str) -> Events:
@@ -124,7 +132,7 @@ class StepForm:
     """
 
     def __init__(self, writer: RunWriter) -> None:
-        self.error: EngineError | NotStoredError | None = None
+        self.error: AnswerError | None = None
         self._writer = writer
         self._events: list[JSONObject] = []
 
@@ -146,7 +154,7 @@ class StepForm:
         """The answer is complete."""
         return self._add(self._writer.end_step())
 
-    def failed(self, error: EngineError | NotStoredError) -> bytes:
+    def failed(self, error: AnswerError) -> bytes:
         """It broke off; the run tells of it."""
         self.error = error
         return b""
@@ -159,12 +167,18 @@ class StepForm:
 
 
 def agent_block(
-    name: str, status: RunStatus, spent: Spent, waiting: Sequence[JSONObject], seconds: float
+    name: str,
+    status: RunStatus,
+    spent: Spent,
+    waiting: Sequence[JSONObject],
+    seconds: float,
+    reason: str | None = None,
 ) -> JSONObject:
-    """How a run stands, for its response."""
+    """How a run stands, for its response; `reason`: why it ended before its end."""
     return {
         "name": name,
         "status": status.value,
+        "reason": reason,
         "steps": spent.steps,
         "tool_calls": spent.tool_calls,
         "output_tokens": spent.tokens,

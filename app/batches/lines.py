@@ -1,12 +1,12 @@
 """The requests of a batch's file: one JSON object a line, as OpenAI defines it. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 
 import orjson
 
-from app.batches.sharing import sharing_key
+from app.batches.sharing import conversation_of, sharing_key
 from app.errors import InvalidRequestError
 from app.json_guard import loads
 from app.settings import WireSettings
@@ -24,13 +24,15 @@ class BatchLine:
     Attributes:
         number: its place among the file's requests, from 0.
         body: as JSON.
-        key: texts that begin alike are prompts that begin alike.
+        key: texts that begin alike are prompts that begin alike. Turns of one conversation have
+            one: they stay in the file's order.
     """
 
     number: int
     custom_id: str
     body: bytes
     key: bytes
+    conversation: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ def read_lines(
     lines: list[BatchLine] = []
     problems: list[LineProblem] = []
     seen: dict[str, int] = {}
+    keys: dict[str, bytes] = {}
     for place, raw in _texts(data):
         if len(lines) >= max_lines:
             message = f"the file has more than {max_lines:,} requests; send several batches"
@@ -80,6 +83,8 @@ def read_lines(
             if len(problems) >= MAX_PROBLEMS:
                 break
         else:
+            if line.conversation is not None:
+                line = replace(line, key=keys.setdefault(line.conversation, line.key))
             lines.append(line)
     if not lines and not problems:
         message = "the file has no requests; write one JSON object a line"
@@ -109,10 +114,7 @@ def _line(raw: bytes, endpoint: str, number: int, limits: WireSettings) -> Batch
     for name in given:
         if name not in _FIELDS:
             raise _LineError(f"{str(name)[:100]}: there is no such field here", param=str(name))
-    custom_id, body = given.get("custom_id"), given.get("body")
-    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MAX_ID or "\0" in custom_id:
-        problem = f"custom_id: must be a text of at most {_MAX_ID} characters"
-        raise _LineError(problem, param="custom_id")
+    custom_id, body = _custom_id(given), given.get("body")
     if given.get("method") != "POST":
         raise _LineError("method: must be POST", code="invalid_method", param="method")
     if given.get("url") != endpoint:
@@ -121,8 +123,32 @@ def _line(raw: bytes, endpoint: str, number: int, limits: WireSettings) -> Batch
     if not isinstance(body, dict):
         raise _LineError("body: must be a JSON object", param="body")
     _check_body(body)
-    key = sharing_key(endpoint, body)
-    return BatchLine(number=number, custom_id=custom_id, body=orjson.dumps(body), key=key)
+    return BatchLine(
+        number=number,
+        custom_id=custom_id,
+        body=orjson.dumps(body),
+        key=sharing_key(endpoint, body),
+        conversation=conversation_of(endpoint, body),
+    )
+
+
+def _custom_id(given: dict[object, object]) -> str:
+    """Raises _LineError: there is none that can be told by."""
+    custom_id = given.get("custom_id")
+    match custom_id:
+        case None:
+            problem = "is missing; give each line one of its own, its answer is found by it"
+        case "":
+            problem = "is empty; give each line one of its own, its answer is found by it"
+        case str() if len(custom_id) > _MAX_ID:
+            problem = f"has {len(custom_id):,} characters; it may have {_MAX_ID}"
+        case str() if "\0" in custom_id:
+            problem = "has a NUL character, which can't be stored; leave it out"
+        case str():
+            return custom_id
+        case _:
+            problem = f"must be a text of 1 to {_MAX_ID} characters"
+    raise _LineError(f"custom_id: {problem}", param="custom_id")
 
 
 def _check_body(body: dict[str, object]) -> None:

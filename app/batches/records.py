@@ -86,7 +86,10 @@ class Batch:
 
 @dataclass(slots=True, kw_only=True)
 class WaitingLine:
-    """A request that is still to be answered; `attempts` counts since the gateway started."""
+    """A request that is still to be answered; `attempts` counts since the gateway started.
+
+    `conversation` is the stored one that it is a turn of.
+    """
 
     number: int
     place: int
@@ -94,6 +97,7 @@ class WaitingLine:
     custom_id: str
     body: bytes
     attempts: int = 0
+    conversation: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,16 @@ _LONGEST_S = 30.0
 def pause_s(status: int, retry_after_s: float | None, attempts: int) -> float | None:
     """Seconds until the request is sent again; None: its answer stands.
 
-    What is full or not there yet is waited for as long as the batch may take; what failed is tried
-    a few times. A limit that says no time can never be kept.
+    What is full, taken or not there yet is waited for as long as the batch may take; what failed
+    is tried a few times. A limit that says no time can never be kept, and a conflict that says none
+    doesn't pass.
 
     Args:
         attempts: how often it was sent.
     """
     backoff_s = min(2.0 ** (attempts - 1), _LONGEST_S)
     match status:
-        case 429:
+        case 409 | 429:
             return None if retry_after_s is None else max(retry_after_s, 1.0)
         case 503:
             return backoff_s if retry_after_s is None else max(retry_after_s, 1.0)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import anyio
 import anyio.abc
+import orjson
 import sqlalchemy as sa
 import structlog
 
@@ -28,6 +29,7 @@ from app.batches.records import (
     answered_line,
 )
 from app.batches.retrying import pause_s
+from app.batches.sharing import conversation_of
 from app.batches.store import BatchStore
 from app.settings import BatchesSettings, WireSettings
 from retrieval import RetrievalError, StoredFileDamagedError, StoredFileNotFoundError
@@ -37,11 +39,15 @@ _LOOK_S = 0.5
 # What other gateways have left is found so late. What comes here wakes.
 IDLE_LOOK_S = 5.0
 _READ_LINES = 64
+# So many are read where those that were read wait for their conversations.
+_MOST_AT_HAND = 512
 # Others that were here a moment ago are likely to be here in a moment, and within the minute it is
 # as likely that one of them meets a long prompt.
 _BUSY_S = 1.0
 _RESTS_S = 60.0
 _TROUBLE_S = 2.0
+# A live client, say, has the conversation.
+_LOCKED = 409
 
 
 def _unknown(_tokens: int) -> float | None:
@@ -58,16 +64,44 @@ class Sends(Protocol):
 
 @dataclass(slots=True)
 class _Active:
-    """A batch that is worked on. `leader` is a request that is sent alone; `not_before` is a time
-    of the runner's clock."""
+    """A batch that is worked on.
+
+    Attributes:
+        under_way: number and conversation of those that are being answered.
+        leader: a request that is sent alone.
+        not_before: a time of the runner's clock; `locked_until` are such, of conversations that
+            somebody else has.
+    """
 
     batch: Batch
     waiting: deque[WaitingLine] = field(default_factory=deque)
-    under_way: set[int] = field(default_factory=set)
+    under_way: dict[int, str | None] = field(default_factory=dict)
     leader: int | None = None
     read_to: int = -1
     read_all: bool = False
     not_before: float = 0.0
+    locked_until: dict[str, float] = field(default_factory=dict)
+
+    def place(self, now: float) -> int | None:
+        """Where the next request stands that may be sent: turns of a conversation come one after
+        the other, as they stand in the file."""
+        taken = set(self.under_way.values()) - {None}
+        taken |= {name for name, until in self.locked_until.items() if until > now}
+        for place, line in enumerate(self.waiting):
+            if line.conversation not in taken:
+                return place
+        return None
+
+    def take(self, now: float) -> WaitingLine:
+        """That request, which is under way from now on."""
+        place = self.place(now)
+        assert place is not None
+        line = self.waiting[place]
+        del self.waiting[place]
+        self.under_way[line.number] = line.conversation
+        if line.leads:
+            self.leader = line.number
+        return line
 
 
 class BatchRunner:
@@ -139,11 +173,7 @@ class BatchRunner:
         for active in list(self._active.values()):
             await self._tend(active)
         while (chosen := self._next()) is not None:
-            line = chosen.waiting.popleft()
-            chosen.under_way.add(line.number)
-            if line.leads:
-                chosen.leader = line.number
-            tasks.start_soon(self._answer, chosen, line)
+            tasks.start_soon(self._answer, chosen, chosen.take(self._clock()))
             await self._read(chosen)
 
     async def _look(self) -> None:
@@ -193,17 +223,26 @@ class BatchRunner:
         return problems
 
     async def _read(self, active: _Active) -> None:
-        """Keep some requests at hand."""
-        if active.waiting or active.read_all:
-            return
-        load = partial(
-            self._store.waiting, active.batch.id, after=active.read_to, limit=_READ_LINES
-        )
-        lines = await anyio.to_thread.run_sync(load)
-        active.read_all = len(lines) < _READ_LINES
-        active.waiting.extend(lines)
-        if lines:
-            active.read_to = lines[-1].place
+        """Keep some requests at hand, one of them such that it may be sent."""
+        while (
+            not active.read_all
+            and len(active.waiting) < _MOST_AT_HAND
+            and active.place(self._clock()) is None
+        ):
+            lines = await anyio.to_thread.run_sync(partial(self._more, active))
+            active.read_all = len(lines) < _READ_LINES
+            active.waiting.extend(lines)
+            if lines:
+                active.read_to = lines[-1].place
+
+    def _more(self, active: _Active) -> list[WaitingLine]:
+        """Blocks."""
+        batch = active.batch
+        lines = self._store.waiting(batch.id, after=active.read_to, limit=_READ_LINES)
+        if batch.endpoint == "/v1/responses":
+            for line in lines:
+                line.conversation = conversation_of(batch.endpoint, orjson.loads(line.body))
+        return lines
 
     def _next(self) -> _Active | None:
         """The batch that sends its next request now; None: none may."""
@@ -221,14 +260,15 @@ class BatchRunner:
             batch = active.batch
             is_running = batch.status is BatchStatus.IN_PROGRESS and not self._is_over(batch)
             may_send = active.leader is None and now >= active.not_before
-            if is_running and may_send and active.waiting and not self._rests(active, now):
+            if not is_running or not may_send or (place := active.place(now)) is None:
+                continue
+            if not self._rests(now, leads=active.waiting[place].leads):
                 yield active
 
-    def _rests(self, active: _Active, now: float) -> bool:
-        """Whether the batch leaves the engine to others for now."""
+    def _rests(self, now: float, *, leads: bool) -> bool:
+        """Whether a batch leaves the engine to others for now."""
         if now >= self._busy_until + _RESTS_S - _BUSY_S:
             return False
-        leads = active.waiting[0].leads
         return now < self._rest_until or (leads and now < self._leaders_rest_until)
 
     async def _rest(self, batch: Batch, line: WaitingLine, answer: LineAnswer) -> None:
@@ -258,7 +298,7 @@ class BatchRunner:
         return self._now() >= batch.expires_at
 
     async def _answer(self, active: _Active, line: WaitingLine) -> None:
-        batch = active.batch
+        batch, is_locked = active.batch, False
         line.attempts += 1
         try:
             answer = await self._sender.send(batch.endpoint, line.body, tenant=batch.tenant)
@@ -271,16 +311,21 @@ class BatchRunner:
                 await anyio.to_thread.run_sync(keep)
                 await self._rest(batch, line, answer)
                 return
+            is_locked = answer.status == _LOCKED
         except sa.exc.SQLAlchemyError as error:
             self._log.warning("batch_answer_lost", batch=batch.id, problem=type(error).__name__)
             wait_s = _TROUBLE_S
         finally:
-            active.under_way.discard(line.number)
+            active.under_way.pop(line.number, None)
             if active.leader == line.number:
                 active.leader = None
             self._woken.set()
         active.waiting.appendleft(line)
-        active.not_before = self._clock() + wait_s
+        if is_locked and line.conversation is not None:
+            line.attempts -= 1
+            active.locked_until[line.conversation] = self._clock() + wait_s
+        else:
+            active.not_before = self._clock() + wait_s
 
     async def _end(self, active: _Active) -> None:
         """Write the files, and then that they are there."""

@@ -19,12 +19,23 @@ def sharing_key(endpoint: str, body: Mapping[str, object]) -> bytes:
         case "/v1/chat/completions":
             return model + _json(body.get("tools")) + _each(body.get("messages"))
         case "/v1/responses":
-            head = _json(body.get("tools")) + _json(body.get("instructions"))
-            return model + head + _each(body.get("input"))
+            head = model + _json(body.get("tools")) + _json(body.get("instructions"))
+            if (conversation := conversation_of(endpoint, body)) is not None:
+                # What was said before comes first, and is stored.
+                return head + conversation.encode("utf-8", "surrogatepass")
+            return head + _each(body.get("input"))
         case "/v1/completions":
             return model + _each(body.get("prompt"))
         case _:
             return b""
+
+
+def conversation_of(endpoint: str, body: Mapping[str, object]) -> str | None:
+    """The stored conversation that a request is a turn of; None: of none."""
+    named = body.get("conversation") if endpoint == "/v1/responses" else None
+    if isinstance(named, dict):
+        named = named.get("id")
+    return named if isinstance(named, str) else None
 
 
 def _each(given: object) -> bytes:

@@ -231,6 +231,8 @@ class BatchStore:
             "output_file_id": output_file_id,
             "error_file_id": error_file_id,
             "times": {**batch.times, "finalizing": int(now), ended.value: int(now)},
+            # Those that weren't answered stand in the file of errors, too.
+            "failed": batches.c.total - batches.c.completed,
         }
         with self._database.begin() as connection:
             if self._change(connection, batch.id, batch.status, values):

@@ -3,8 +3,9 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -54,30 +55,58 @@ def chat(
     if max_tokens is not None:
         body["max_output_tokens"] = max_tokens
     with gateway(url, home) as client:
-        if conversation is None:
-            made = checked(client.post("/v1/conversations", json={}))
-            conversation = str(made.json()["id"])
-        _aside(f"conversation {conversation}")
+        if conversation is not None:
+            _aside(f"conversation {conversation}")
         for text in _lines(sys.stdin):
-            _turn(client, body | {"input": text, "conversation": conversation})
+            if conversation is None:
+                conversation = _first_turn(client, body | {"input": text})
+            else:
+                _turn(client, body | {"input": text, "conversation": conversation})
 
 
 def _lines(source: TextIO) -> Iterator[str]:
-    """What is typed or piped in, until its end; blank lines say nothing."""
+    """What is typed or piped in, until its end; blank lines say nothing.
+
+    Raises:
+        GatewayAnswerError: a line isn't UTF-8.
+    """
     is_typed = source.isatty()
-    while True:
+    # Read as text, a bad byte would spoil the lines before it, or go on as half a surrogate pair.
+    for number in count(1):
         if is_typed:
             click.echo("> ", nl=False, err=True)
-        line = source.readline()
+        try:
+            line = source.buffer.readline().decode()
+        except UnicodeDecodeError as error:
+            raise GatewayAnswerError(f"line {number} of stdin isn't UTF-8") from error
         if not line:
             return
         if line.strip():
             yield line.strip()
 
 
+def _first_turn(client: httpx.Client, body: dict[str, Any]) -> str:
+    """The id of a new conversation; none is left of a turn that is refused."""
+    made = str(checked(client.post("/v1/conversations", json={})).json()["id"])
+    events = _events(client, body | {"conversation": made})
+    try:
+        first = next(events)
+    except BaseException:
+        with suppress(httpx.HTTPError):
+            client.delete(f"/v1/conversations/{made}")
+        raise
+    _aside(f"conversation {made}")
+    _tell(client, chain([first], events))
+    return made
+
+
 def _turn(client: httpx.Client, body: dict[str, Any]) -> None:
+    _tell(client, _events(client, body))
+
+
+def _tell(client: httpx.Client, events: Iterable[dict[str, Any]]) -> None:
     response: dict[str, Any] = {}
-    for event in _events(client, body):
+    for event in events:
         response = event.get("response", response)
         _show(event)
     while waiting := _waiting(response):
@@ -87,9 +116,11 @@ def _turn(client: httpx.Client, body: dict[str, Any]) -> None:
     click.echo()
     if response.get("status") == "failed":
         raise GatewayAnswerError(response["error"]["message"])
-    if reason := (response.get("incomplete_details") or {}).get("reason"):
+    block = response.get("foreword") or {}
+    reason = (response.get("incomplete_details") or {}).get("reason")
+    if reason := (block.get("agent") or {}).get("reason") or reason:
         _aside(f"it ended before its end: {reason}")
-    _aside(reuse_line(response.get("foreword") or {}))
+    _aside(reuse_line(block))
 
 
 def _show(event: dict[str, Any]) -> None:

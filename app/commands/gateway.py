@@ -65,7 +65,8 @@ def gateway(url: str | None, home: Path) -> Iterator[httpx.Client]:
     """A client of the gateway.
 
     Raises:
-        GatewayAnswerError: none is known, none answers, or it broke off.
+        GatewayAnswerError: none is known, none answers, or it broke off; or what is sent to it has
+            bytes in it that are no text.
     """
     base = url or _running(home)
     timeout = httpx.Timeout(_READ_S, connect=_CONNECT_S)
@@ -74,6 +75,10 @@ def gateway(url: str | None, home: Path) -> Iterator[httpx.Client]:
             base_url=base, headers=_authorization(), timeout=timeout, trust_env=False
         ) as client:
             yield client
+    except UnicodeEncodeError as error:
+        if error.encoding != "utf-8":
+            raise
+        raise GatewayAnswerError("an argument isn't UTF-8: give it in that encoding") from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise GatewayAnswerError(f"{base!r} is not an http:// address") from error
     except httpx.ConnectError as error:

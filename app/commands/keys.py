@@ -137,11 +137,17 @@ def rotate(
 
 @keys.command()
 @click.argument("key_id", type=Told())
+@click.option("--last-admin", is_flag=True,
+              help="also where no other admin's key is left; `create --direct` makes "
+                   "a new one")  # fmt: skip
 @_options
-def revoke(key_id: str, direct: bool, output: str, url: str | None, home: Path) -> None:
+def revoke(
+    key_id: str, last_admin: bool, direct: bool, output: str, url: str | None, home: Path
+) -> None:
     """End KEY_ID at once."""
+    query = "?last_admin=true" if last_admin else ""
     with _keys(url, home, direct) as ask:
-        record = ask("DELETE", f"{_PATH}/{quote(key_id, safe='')}", None)
+        record = ask("DELETE", f"{_PATH}/{quote(key_id, safe='')}{query}", None)
     if output == "json":
         click.echo(json.dumps({"schema_version": 1, **record}, ensure_ascii=False))
     else:

@@ -55,7 +55,8 @@ class DirectKeys:
             case "POST", [key_id, "rotate"]:
                 return self._rotate(key_id, checked_body(body, KeyRotate))
             case "DELETE", [key_id]:
-                return key_object(self._store.revoke(key_id, by=OPERATOR))
+                last = "last_admin" in parse_qs(parts.query)
+                return key_object(self._store.revoke(key_id, by=OPERATOR, last_admin=last))
         raise AssertionError(f"{method} {path} is none of the commands'")
 
     def _create(self, body: KeyCreate) -> dict[str, Any]:

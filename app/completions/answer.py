@@ -11,16 +11,18 @@ from typing import NamedTuple
 
 import anyio
 import orjson
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.accounts import Account, JSONObject
 from app.completions.body import CompletionRequest
 from app.completions.form import CompletionForm
 from app.completions.joined import joined
-from app.errors import EngineError
+from app.errors import EngineError, GatewayStoppingError
+from app.hot.departure import ended_by_departure
 from app.pipeline import complete, open_stream, relay
-from app.problems import error_body, problem_of
+from app.problems import error_body
+from app.refusing import error_answer, noted
 from app.services import Services
 from app.sse import DONE, event
 
@@ -50,10 +52,14 @@ class CompletionAnswer(Response):
         """ASGI."""
         self._services.metrics.in_flight.inc()
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+            with ended_by_departure(scope, receive) as departure:
+                for prompt in self._prompts:
+                    prompt.account.departure = departure
                 await self._answer(scope, receive, send)
-                tasks.cancel_scope.cancel()
+        except GatewayStoppingError as error:
+            if not self._has_begun:
+                raise
+            await self._broken_off(error, send)
         finally:
             self._services.metrics.in_flight.dec()
 
@@ -66,13 +72,17 @@ class CompletionAnswer(Response):
             content = orjson.dumps(await self._whole())
         except EngineError as error:
             if self._has_begun:  # the status has been sent: the error is the last event
-                body = event(orjson.dumps(error_body(error)))
-                await send({"type": "http.response.body", "body": body, "more_body": False})
+                await self._broken_off(error, send)
                 return
-            answer: Response = JSONResponse(error_body(error), problem_of(error).status, headers)
+            answer: Response = error_answer(error, headers)
         else:
             answer = Response(content, headers=headers, media_type="application/json")
         await answer(scope, receive, send)
+
+    async def _broken_off(self, error: EngineError | GatewayStoppingError, send: Send) -> None:
+        noted(error)
+        body = event(orjson.dumps(error_body(error)))
+        await send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _whole(self) -> JSONObject:
         answers: dict[int, JSONObject] = {}
@@ -145,9 +155,3 @@ async def _each(work: Callable[[int], Awaitable[None]], count: int) -> None:
             tasks.start_soon(one, number, tasks.cancel_scope)
     if failed:
         raise failed[0]
-
-
-async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()

@@ -6,13 +6,14 @@ Source: OpenAI's completions reference; SGLang 0.5.23 srt/entrypoints/openai/pro
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
 from app.errors import InvalidRequestError, RefusedFieldError
 from app.sampling_limits import MAX_TOP_LOGPROBS
 from app.schemas import (
     ChatCompletionRequest,
     ForewordOptions,
+    GivenBody,
     StreamOptions,
     check_extras,
 )
@@ -35,7 +36,7 @@ _OPTIONS = frozenset({"diagnostics", "priority", "deadline_s"})
 TokenIds = list[StrictInt]
 
 
-class CompletionRequest(BaseModel):
+class CompletionRequest(GivenBody):
     """The body of `POST /v1/completions`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -47,7 +48,7 @@ class CompletionRequest(BaseModel):
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     n: Annotated[int, Field(ge=1, le=128, strict=True)] | None = None
     best_of: Annotated[int, Field(ge=1, strict=True)] | None = None
-    logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
+    logprobs: Annotated[StrictInt, Field(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
     echo: StrictBool | None = None
     suffix: str | None = None
     foreword: ForewordOptions | None = None

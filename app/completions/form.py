@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from app.accounts import JSONObject
-from app.errors import EngineError, NotStoredError
+from app.errors import AnswerError
 from app.sse import event
 
 _OBJECT = "text_completion"
@@ -31,7 +31,7 @@ class CompletionForm:
 
     def __init__(self, id: str, *, echoed: str | None = None, first_choice: int = 0) -> None:
         self.last: JSONObject | None = None
-        self.error: EngineError | NotStoredError | None = None
+        self.error: AnswerError | None = None
         self._id = id
         self._echoed = echoed
         self._first_choice = first_choice
@@ -61,7 +61,7 @@ class CompletionForm:
         """Nothing: others may not have ended."""
         return b""
 
-    def failed(self, error: EngineError | NotStoredError) -> bytes:
+    def failed(self, error: AnswerError) -> bytes:
         """Nothing yet: other prompts' parts may be on their way, and the error ends the stream."""
         self.error = error
         return b""

@@ -7,6 +7,7 @@ pass itself off as, so control tokens in it are control tokens.
 
 from array import array
 from collections.abc import Sequence
+from functools import partial
 
 from app.adapters import asked_model
 from app.completions.body import (
@@ -16,6 +17,7 @@ from app.completions.body import (
 )
 from app.engine import TEXT_PATH
 from app.errors import ContextLengthError, InvalidRequestError
+from app.making import LONG_CHARACTERS
 from app.prepare import ALIAS, public_model
 from app.prepared import Prepared
 from app.replica_view import ReplicaView
@@ -29,6 +31,7 @@ from prompts import (
     TokenizedPrompt,
     Volatility,
 )
+from prompts.errors import TooManyTokensError
 
 # What the ledger and the report know such prompts by; no template may have this name.
 TEMPLATE = "completion"
@@ -50,6 +53,7 @@ async def prepare_text(
     check_sampling(request.extras, view.tokenizer)
     model = public_model(services, view)
     named = asked_model(view, request.model, (model, ALIAS))
+    await _check_length(services, view, request)
     text, ids = await _encoded(services, view, request)
     reserved = request.completion_limit
     if len(ids) + reserved > view.info.context_tokens:
@@ -70,6 +74,22 @@ async def prepare_text(
         rendered=prompt.prompt,
         prompt=prompt,
     )
+
+
+async def _check_length(services: Services, view: ReplicaView, request: CompletionRequest) -> None:
+    """Keep a text from the engine that it would encode in vain.
+
+    Raises:
+        ContextLengthError: the text is longer than the model's window by far.
+    """
+    text, tokenizer, limit = request.prompt, view.tokenizer, view.info.context_tokens
+    if not isinstance(text, str) or tokenizer is None or not view.parity.ok:
+        return
+    check = partial(tokenizer.check_count, text, limit=limit)
+    try:
+        await services.aside.done(check, is_long=len(text) >= LONG_CHARACTERS)
+    except TooManyTokensError as error:
+        raise ContextLengthError(None, request.completion_limit, limit) from error
 
 
 async def _encoded(

@@ -2,6 +2,8 @@
 
 import ipaddress
 import socket
+from collections.abc import Iterable
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from app.errors import InvalidRequestError
@@ -38,7 +40,17 @@ def replica_url(text: str) -> str:
     return f"{parts.scheme}://{authority}{parts.path.rstrip('/')}"
 
 
-async def require_reachable_kind(url: str, *, own_port: int | None) -> None:
+class Listening(NamedTuple):
+    """Where the gateway listens; port 0 is one that nobody knows yet."""
+
+    host: str
+    port: int
+
+
+NOWHERE = Listening("127.0.0.1", 0)
+
+
+async def require_reachable_kind(url: str, *, own: Listening) -> None:
     """Refuse addresses that can't be an engine: the gateway itself, and link-local ones.
 
     Link-local ones are where clouds keep their machines' credentials.
@@ -46,23 +58,55 @@ async def require_reachable_kind(url: str, *, own_port: int | None) -> None:
     Raises:
         InvalidRequestError: it is refused, or its host has no address.
     """
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    for address in await _addresses(parts.hostname or "", port):
-        if address.is_link_local or address.is_multicast:
-            raise _refused(f"{address} is a link-local or multicast address")
-        if port == own_port and _is_own(address):
-            raise _refused("it is this gateway itself")
-
-
-async def _addresses(host: str, port: int) -> set[IpAddress]:
+    host, port = _authority(url)
     try:
         found = await addresses_of(host, port)
     except TimeoutError as error:
         raise _refused(f"looking up {host} took longer than {LOOK_UP_S:g} s") from error
     except OSError as error:
         raise _refused(f"{host} has no address") from error
-    return {_unmapped(ipaddress.ip_address(address)) for address in found}
+    problem = _problem(found, port, own)
+    if problem is not None:
+        raise _refused(problem)
+
+
+async def problem_of_address(url: str, *, own: Listening) -> str | None:
+    """The same, of any URL that requests go to; a name that has no address yet may get one."""
+    try:
+        host, port = _authority(url)
+        return _problem(await addresses_of(host, port), port, own)
+    except (OSError, ValueError):  # no address, in time; or no URL, which is told elsewhere
+        return None
+
+
+def problem_of_literal(url: str, *, own: Listening) -> str | None:
+    """The same without asking any name server: of IP addresses and `localhost`."""
+    try:
+        host, port = _authority(url)
+        addresses = ("127.0.0.1", "::1") if host == "localhost" else (host,)
+        return _problem(addresses, port, own)
+    except ValueError:  # a name, or no URL, which is told elsewhere
+        return None
+
+
+def is_link_local(text: str) -> bool:
+    """Whether an address reaches no further than this link, or is a group's."""
+    address = _unmapped(ipaddress.ip_address(text.partition("%")[0]))
+    return address.is_link_local or address.is_multicast
+
+
+def _authority(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _problem(addresses: Iterable[str], port: int, own: Listening) -> str | None:
+    for text in addresses:
+        if is_link_local(text):
+            return f"{text} is a link-local or multicast address"
+        if port == own.port and _is_own(_unmapped(ipaddress.ip_address(text)), own.host):
+            return "it is this gateway itself"
+    return None
 
 
 def _unmapped(address: IpAddress) -> IpAddress:
@@ -71,8 +115,20 @@ def _unmapped(address: IpAddress) -> IpAddress:
     return mapped or address
 
 
-def _is_own(address: IpAddress) -> bool:
-    """Whether it is one of this machine's addresses: only those can be bound."""
+def _is_own(address: IpAddress, host: str) -> bool:
+    """Whether who listens at `host` is reached there."""
+    try:
+        listens = ipaddress.ip_address(host)
+    except ValueError:  # a name: loopback, or any of this machine's
+        return _is_of_this_machine(address)
+    if listens.is_unspecified:
+        return _is_of_this_machine(address)
+    # 0.0.0.0 is connected to by loopback.
+    return address == listens or (address.is_unspecified and listens.is_loopback)
+
+
+def _is_of_this_machine(address: IpAddress) -> bool:
+    """Only its own addresses can be bound."""
     if address.is_unspecified or address.is_loopback:
         return True
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6

@@ -4,7 +4,7 @@ import anyio
 import structlog
 
 from app.errors import InvalidRequestError
-from app.fleet.addresses import replica_url
+from app.fleet.addresses import NOWHERE, Listening, replica_url, require_reachable_kind
 from app.fleet.discovery import Discovery
 from app.fleet.fleet import Fleet
 from app.fleet.orders import Orders
@@ -21,12 +21,20 @@ class Following:
     Args:
         every_s: seconds between two looks.
         orders: what operators ordered, in whichever gateway.
+        own: where this gateway listens: that is no replica, whatever the source says.
     """
 
     def __init__(
-        self, fleet: Fleet, source: Discovery, *, every_s: float, orders: Orders | None = None
+        self,
+        fleet: Fleet,
+        source: Discovery,
+        *,
+        every_s: float,
+        orders: Orders | None = None,
+        own: Listening = NOWHERE,
     ) -> None:
         self._orders = orders
+        self._own = own
         self._fleet = fleet
         self._source = source
         self._every_s = every_s
@@ -77,7 +85,9 @@ class Following:
                 self._fleet.uncordon(replica.name)
             return
         try:
-            await self._fleet.add(replica_url(url))
+            taken = replica_url(url)
+            await require_reachable_kind(taken, own=self._own)
+            await self._fleet.add(taken)
         except InvalidRequestError as error:
             self._refused[url] = f"{url} was found and is no replica: {error}"
             self._log.warning("replica_refused", url=url, problem=str(error))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from app.books import BookShelf
 from app.engine import EngineClient, KvEventsAddress
 from app.errors import InvalidRequestError, InvalidSettingError
+from app.fleet.addresses import Listening
 from app.fleet.choosing import Chooser
 from app.fleet.fleet import Fleet
 from app.fleet.following import Following
@@ -75,7 +76,8 @@ async def meet_replicas(fleet: Fleet, settings: Settings, orders: Orders) -> Fol
                 raise InvalidSettingError(setting, str(error)) from error
     urls = [replica.client.url for replica in fleet.replicas]
     discovery = open_discovery(told.discovery, urls=urls, dns=told.dns, kubernetes=told.kubernetes)
-    following = Following(fleet, discovery, every_s=told.discover_s, orders=orders)
+    own = Listening(settings.gateway.host, settings.gateway.port)
+    following = Following(fleet, discovery, every_s=told.discover_s, orders=orders, own=own)
     await following.look()
     await orders.look()
     if told.discovery != "static" and following.found and following.problem is None:

@@ -9,6 +9,7 @@ import structlog
 
 from app.callers import Caller
 from app.errors import InvalidRequestError
+from app.fleet.addresses import NOWHERE, Listening, problem_of_address
 from app.fleet.fleet import Fleet
 from app.fleet.order_book import Order, OrderBook, Standing
 from app.replica import Replica
@@ -19,12 +20,16 @@ _LOOK_S = 1.0
 class Orders:
     """Carries out what the order book says. Orders are about URLs; names may differ by gateway.
 
+    Args:
+        own: where this gateway listens: another one may have taken that for a replica.
+
     Attributes:
         problem: why orders given elsewhere may not be known here.
     """
 
-    def __init__(self, fleet: Fleet, book: OrderBook) -> None:
+    def __init__(self, fleet: Fleet, book: OrderBook, *, own: Listening = NOWHERE) -> None:
         self._fleet = fleet
+        self._own = own
         self._book = book
         self._standing: Mapping[str, Order] = {}
         self._lock = anyio.Lock()
@@ -158,6 +163,9 @@ class Orders:
         """Under its own name, or by host and port where another has that here."""
         taken = any(replica.name == order.name for replica in self._fleet.replicas)
         try:
+            problem = await problem_of_address(order.url, own=self._own)
+            if problem is not None:
+                raise InvalidRequestError(problem)
             return await self._fleet.add(order.url, name=None if taken else order.name)
         except (InvalidRequestError, ValueError) as error:
             self._log.warning("replica_refused", url=order.url, problem=str(error))

@@ -37,6 +37,7 @@ class Exchange(Departure):
     Attributes:
         response_started, response_complete, keep_alive, disconnected, message_event: as uvicorn's
             protocol knows them of its cycles.
+        is_last: of its connection, which isn't closed here, though, but by who set this.
         status: of the answer; None until it begins.
         task: answers it; the client's going cancels it.
         sent_bytes: of the answer's body, but for what went through the writer.
@@ -47,6 +48,7 @@ class Exchange(Departure):
         "_headers",
         "_line",
         "disconnected",
+        "is_last",
         "keep_alive",
         "response_complete",
         "response_started",
@@ -61,7 +63,7 @@ class Exchange(Departure):
         self._line = line
         self._headers: Iterable[tuple[bytes, bytes]] = ()
         self.sent_bytes = 0
-        self.disconnected = False
+        self.disconnected = self.is_last = False
         self.keep_alive = True
         self.response_started = self.response_complete = False
         self.status: int | None = None
@@ -141,7 +143,7 @@ class Exchange(Departure):
         lines: list[bytes] = [STATUS_LINE[status]]
         for name, value in (*self._line.server_state.default_headers, *headers):
             lines += (name, b": ", value, b"\r\n")
-        if not self.keep_alive:
+        if self.is_last or not self.keep_alive:
             lines.append(b"connection: close\r\n")
         lines += (framing, b"\r\n")
         return b"".join(lines)

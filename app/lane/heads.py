@@ -23,9 +23,17 @@ _LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([1-9][0-9]{0,5})(?=\r\n)")
 _LONGEST = 8192
 _DIGEST_BYTES = 16
 _MOST = 1024
-# What asks for something of the whole way; a body in chunks has no length.
+# What asks for something of the whole way; a body in chunks has no length. Pages of other origins
+# are answered with more headers.
 _UNUSUAL = frozenset(
-    {b"content-encoding", b"expect", b"transfer-encoding", b"upgrade", b"x-foreword-deadline-s"}
+    {
+        b"content-encoding",
+        b"expect",
+        b"origin",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-foreword-deadline-s",
+    }
 )
 _NAMED = b"x-client-request-id"
 

@@ -11,7 +11,7 @@ import structlog
 from app.accounts import Account
 from app.answers import public_answer, read_whole
 from app.body_limit import HeldBodies
-from app.errors import EngineError
+from app.errors import EngineError, GatewayStoppingError
 from app.lane.asked import Asked, Taker
 from app.lane.exchange import Exchange, Line
 from app.lane.heads import PATH, KnownHead, KnownHeads
@@ -19,7 +19,8 @@ from app.log import LineWriter
 from app.observation import OBSERVED, Observation
 from app.observer import request_ended
 from app.pipeline import finish, relay
-from app.problems import error_body, problem_of
+from app.problems import error_body, error_headers, problem_of
+from app.refusing import noted
 from app.schemas import ChatCompletionRequest, ChatMessage, StreamOptions
 from app.sending import begin, chosen, fail_over, failed
 from app.services import Services
@@ -93,7 +94,9 @@ class Lane:
                 else:
                     await self._tell_stream(response, asked, exchange)
         except asyncio.CancelledError:
-            if not exchange.gone:
+            if exchange.takes_back():
+                await self._refuse(GatewayStoppingError(), asked, exchange)
+            elif not exchange.gone:
                 raise
         except Exception as error:  # noqa: BLE001 - as the framework's outermost layer does
             self._fault(error, account, exchange)
@@ -186,12 +189,19 @@ class Lane:
                 await exchange.piece(chunk)
         await exchange.end()
 
-    async def _refuse(self, error: EngineError, asked: Asked, exchange: Exchange) -> None:
+    async def _refuse(
+        self, error: EngineError | GatewayStoppingError, asked: Asked, exchange: Exchange
+    ) -> None:
+        noted(error)
         content = orjson.dumps(error_body(error))
-        headers = self._whole_headers(asked, len(content))
+        told = error_headers(error).items()
+        headers = (
+            *self._whole_headers(asked, len(content)),
+            *((name.encode(), value.encode()) for name, value in told),
+        )
         if exchange.flow.write_paused:
             await exchange.flow.drain()
-        exchange.whole(problem_of(error).status, headers, content)
+        exchange.fail(problem_of(error).status, headers, content)
 
     def _fault(self, error: Exception, account: Account, exchange: Exchange) -> None:
         """What nobody thought of; the connection tells the client where an answer was begun."""

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 
 import orjson
 
-from app.schemas import FORWARDED_FIELDS, IGNORED_FIELDS
+from app.openai_fields import IGNORED_FIELDS
+from app.schemas import FORWARDED_FIELDS
 
 # Larger ones take long enough for the rest not to matter, and are checked in more ways.
 LONGEST_BYTES = 2**16
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
-_SCALARS = (str, int, float, bool, type(None))
+_SCALARS = (str, int, float, bool)
 # Of several answers to one prompt, and of tools, much more is to be known.
 _ALONE = frozenset({"n", "parallel_tool_calls", "tool_choice", "tools"})
-_PLAIN = frozenset({"frequency_penalty", "presence_penalty", "top_p"})
+_PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})
+_NUMBERS = (float, int)
 _MOST_STOPS = 32
 _HOTTEST = 100
 
@@ -71,6 +73,8 @@ def usual_request(raw: bytes) -> Usual | None:
         return None
     if type(given) is not dict:
         return None
+    if None in given.values():  # null: not given
+        given = {name: value for name, value in given.items() if value is not None}
     take = given.pop
     model, messages, stream = take("model", None), take("messages", None), take("stream", False)
     if type(model) is not str or type(messages) is not list or type(stream) is not bool:
@@ -101,7 +105,9 @@ def usual_request(raw: bytes) -> Usual | None:
             return None
     is_checked = True
     for name, value in given.items():
-        if name in _PLAIN and type(value) in _SCALARS:
+        if name in _PENALTIES and type(value) in _NUMBERS and -2 <= value <= 2:
+            continue
+        if name == "top_p" and type(value) in _NUMBERS and 0 < value <= 1:
             continue
         if name == "temperature" and type(value) is float and 0 <= value <= _HOTTEST:
             continue

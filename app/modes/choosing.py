@@ -65,7 +65,10 @@ def ruled(question: Question, deployment: Deployment) -> Decision | None:
     if question.filtered and question.asked not in (Mode.CAG, Mode.HYBRID):
         reason = "filters or access groups are applied by retrieval"
         return Decision(mode=Mode.RAG, reason=reason)
-    named = ((question.asked, "asked for"), (question.pinned, "the collection is pinned"))
+    named = (
+        (question.asked, "the request asks for it"),
+        (question.pinned, "the collection is pinned"),
+    )
     for wanted, why in named:
         if wanted is Mode.AUTO:
             return None

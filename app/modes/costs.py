@@ -55,6 +55,17 @@ class RagFacts:
     retrieval_s: float = 0.0
     scaffold_tokens: float = 0.0
 
+    def within(self, corpus: PrefixFacts | None) -> "RagFacts":
+        """The same where no more can be found than the collection holds, as far as that is known.
+
+        What is taken of a collection before it was asked, or was measured before documents went,
+        may be more.
+        """
+        if corpus is None:
+            return self
+        most = max(0.0, corpus.tokens - self.scaffold_tokens)
+        return replace(self, found_tokens=min(self.found_tokens, most))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
@@ -107,6 +118,7 @@ _LONGEST_HELD_S = 86_400.0
 
 def price(situation: Situation) -> Mapping[Mode, ModeCost]:
     """What the query costs in each mode, those that can't answer included with their reason."""
+    situation = replace(situation, rag=situation.rag.within(situation.corpus))
     return {
         Mode.RAG: _rag(situation),
         Mode.CAG: _kept(situation, situation.corpus, "the corpus", _UNCOUNTED),

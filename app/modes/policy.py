@@ -11,6 +11,7 @@ import structlog
 from app.errors import EngineNotReadyError, InvalidRequestError
 from app.fleet.fleet import Fleet
 from app.modes.choosing import Question, choose, priced, ruled
+from app.modes.costs import RagFacts
 from app.modes.facts import ModeFacts
 from app.modes.gate import GateRules, GateVerdict, QualityScores, judge_switch
 from app.modes.learning import (
@@ -213,6 +214,16 @@ class ModePolicy:
         deployment = self.facts.deployment(collection, learning, self.engine)
         question = Question(tokens=question_tokens)
         return priced(learning, self.engine, question, deployment, at=self._clock())
+
+    def rag(self, collection: Collection) -> RagFacts:
+        """What retrieval does in the mean, as it is priced.
+
+        Raises:
+            EngineNotReadyError: there is no engine.
+        """
+        learning = self._learning_of(collection)
+        deployment = self.facts.deployment(collection, learning, self.engine)
+        return learning.rag().within(deployment.corpus)
 
     def now(self) -> float:
         """Seconds since the epoch, by the clock that rates are kept on."""

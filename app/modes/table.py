@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.modes.gate import GateVerdict
 from app.modes.money import Prices, dollars
 from app.modes.policy import ModePolicy
-from app.modes.prices import DECIDABLE, ModeCost
+from app.modes.prices import DECIDABLE, Decision, ModeCost
 from app.modes.store import StoredScores
 from app.schemas import Mode
 from retrieval import Collection
@@ -34,7 +34,8 @@ class ModeRow:
 
     Attributes:
         mode: where it stands; `pinned` says that neither cost nor quality moves it.
-        reason: of the last decision; None since the gateway's start.
+        cheapest: by cost alone, in the long run; None where no mode is possible.
+        last: the last decision; None since the gateway's start.
         costs: of a typical question now.
         gate: for each other mode, what the quality gate says of going there.
     """
@@ -44,7 +45,8 @@ class ModeRow:
     revision: int
     mode: Mode
     pinned: bool
-    reason: str | None
+    cheapest: Mode | None
+    last: Decision | None
     costs: Mapping[Mode, ModeCost]
     rates: Rates
     decided: Mapping[Mode, int]
@@ -63,15 +65,17 @@ def mode_row(policy: ModePolicy, collection: Collection) -> ModeRow:
     fixed = pinned is not None and pinned is not Mode.AUTO
     mode = pinned if fixed and pinned is not None else learning.standing.mode
     gate = policy.gate(collection)
-    rag = learning.rag()
+    rag = policy.rag(collection)
+    costs = policy.costs(collection, question_tokens=TYPICAL_QUESTION_TOKENS)
     return ModeRow(
         collection=collection.name,
         collection_id=collection.id,
         revision=collection.revision,
         mode=mode,
         pinned=fixed,
-        reason=last.reason if last else None,
-        costs=policy.costs(collection, question_tokens=TYPICAL_QUESTION_TOKENS),
+        cheapest=_cheapest(costs),
+        last=last,
+        costs=costs,
         rates=Rates(
             asked_per_hour=learning.asked.per_s(at) * _HOUR_S,
             changes_per_hour=learning.changed.per_s(at) * _HOUR_S,
@@ -86,6 +90,11 @@ def mode_row(policy: ModePolicy, collection: Collection) -> ModeRow:
     )
 
 
+def _cheapest(costs: Mapping[Mode, ModeCost]) -> Mode | None:
+    possible = [mode for mode, cost in costs.items() if cost.possible]
+    return min(possible, key=lambda mode: costs[mode].lasting_s, default=None)
+
+
 def row_json(row: ModeRow) -> dict[str, object]:
     """The line as JSON values."""
     rates = row.rates
@@ -95,7 +104,12 @@ def row_json(row: ModeRow) -> dict[str, object]:
         "revision": row.revision,
         "mode": row.mode.value,
         "pinned": row.pinned,
-        "reason": row.reason,
+        "reason": row.last.reason if row.last else None,
+        "last": None
+        if row.last is None
+        else {"mode": row.last.mode.value, "question_tokens": row.last.question_tokens},
+        "cheapest": row.cheapest.value if row.cheapest else None,
+        "question_tokens": TYPICAL_QUESTION_TOKENS,
         "costs": {mode.value: cost.json() for mode, cost in row.costs.items()},
         "rates": {
             "asked_per_hour": round(rates.asked_per_hour, 3),
@@ -154,8 +168,9 @@ def rows_text(rows: Sequence[ModeRow]) -> str:
 
 
 def _lines(row: ModeRow) -> Iterator[str]:
-    why = "pinned" if row.pinned else row.reason or "not asked since the gateway started"
-    yield f"{row.collection}: {row.mode.value}: {why}"
+    yield f"{row.collection}: {row.mode.value}: {_why(row)}"
+    if row.cheapest not in (None, row.mode):
+        yield f"  by cost alone, in the long run: {row.cheapest}"
     yield (
         "  mode      computed    to first token    loading   retrieval       held    a query, "
         "in the long run"
@@ -169,6 +184,16 @@ def _lines(row: ModeRow) -> Iterator[str]:
         f"{rates.found_tokens:,.0f} tokens, {rates.found_cached_share:.0%} of them cached"
     )
     yield f"  quality: {_quality(row)}"
+
+
+def _why(row: ModeRow) -> str:
+    if row.pinned:
+        return "pinned"
+    if row.last is None:
+        return "not asked since the gateway started"
+    # A request may name another mode than the collection stands in.
+    asked = "" if row.last.mode is row.mode else f"the last question went to {row.last.mode}: "
+    return f"{asked}{row.last.reason}"
 
 
 def _cost_line(mode: Mode, cost: ModeCost) -> str:

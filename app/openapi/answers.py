@@ -123,6 +123,7 @@ ANSWERS: dict[str, Schema] = {
         usage=or_null(OBJECT),
         foreword=OBJECT,
     ),
+    "InputTokens": shape(object=const("response.input_tokens"), input_tokens=COUNT),
     "ResponseDeleted": _deleted("response"),
     "Conversation": shape(
         id=TEXT, object=const("conversation"), created_at=COUNT, metadata=OBJECT, foreword=OBJECT

@@ -8,6 +8,7 @@ from app.completions import CompletionRequest
 from app.openapi.answers import OBJECT, TEXT, Schema, ref
 from app.openapi.bodies import SYNC, UPLOAD, body_ref
 from app.responses.bodies import ResponsesRequest
+from app.responses.counting import InputTokensRequest
 from app.routes.batches import BatchCreate
 from app.routes.embeddings import EmbeddingsRequest
 from app.routes.keys import KeyCreate, KeyRotate
@@ -74,6 +75,7 @@ OPERATIONS: Mapping[Key, Operation] = {
     ("post", "/v1/chat/completions"): _streams("ChatCompletion", body_ref(ChatCompletionRequest)),
     ("post", "/v1/completions"): _streams("Completion", body_ref(CompletionRequest)),
     ("post", "/v1/responses"): _streams("Response", body_ref(ResponsesRequest)),
+    ("post", "/v1/responses/input_tokens"): _gives("InputTokens", body_ref(InputTokensRequest)),
     ("get", "/v1/responses/{response_id}"): Operation(
         answers={JSON: ref("Response"), _EVENTS: TEXT}
     ),

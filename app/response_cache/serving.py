@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.accounts import Account, JSONObject
 from app.answers import last_part
-from app.errors import EngineError, NotStoredError
+from app.errors import AnswerError
 from app.pipeline import keep
 from app.response_cache.cache import ResponseCache
 from app.response_cache.keys import CacheControl, cache_control
@@ -130,7 +130,7 @@ class _Keeping:
         self._keep(self._account.reported_usage)
         return self._form.end()
 
-    def failed(self, error: EngineError | NotStoredError) -> bytes:
+    def failed(self, error: AnswerError) -> bytes:
         """Nothing is kept of an answer that breaks off."""
         return self._form.failed(error)
 

@@ -7,28 +7,28 @@ Source: OpenAI's Responses reference, as of the `openai` SDK in requirements.loc
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, model_validator
 
-from app.schemas import ForewordOptions
+from app.schemas import ForewordOptions, GivenBody
 from app.wire_limits import Metadata
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class _Body(GivenBody):
+    model_config = ConfigDict(extra="forbid")
 
 
 class HybridWeights(_Body):
     """Weights of the two searches; what is fused here has none."""
 
-    embedding_weight: float
-    text_weight: float
+    embedding_weight: StrictFloat
+    text_weight: StrictFloat
 
 
 class RankingOptions(_Body):
     """The least score of a passage."""
 
     ranker: Literal["auto", "default-2024-11-15"] | None = None
-    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    score_threshold: Annotated[StrictFloat, Field(ge=0, le=1)] | None = None
     hybrid_search: HybridWeights | None = None
 
 
@@ -37,7 +37,7 @@ class FileSearchTool(_Body):
 
     type: Literal["file_search"]
     vector_store_ids: list[str]
-    max_num_results: Annotated[int, Field(ge=1, le=50)] | None = None
+    max_num_results: Annotated[StrictInt, Field(ge=1, le=50)] | None = None
     filters: dict[str, Any] | None = None
     ranking_options: RankingOptions | None = None
 
@@ -49,7 +49,7 @@ class FunctionTool(_Body):
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
-    strict: bool | None = None
+    strict: StrictBool | None = None
 
 
 Tool = Annotated[FileSearchTool | FunctionTool, Field(discriminator="type")]
@@ -70,7 +70,7 @@ class TextFormat(_Body):
     name: str | None = None
     description: str | None = None
     json_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
-    strict: bool | None = None
+    strict: StrictBool | None = None
 
     @model_validator(mode="after")
     def _schema_is_there(self) -> Self:
@@ -99,43 +99,36 @@ class ResponsesOptions(ForewordOptions):
     """
 
     agent: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    sub_agents: bool = False
+    sub_agents: StrictBool = False
 
 
-class ResponsesRequest(BaseModel):
+class ResponsesRequest(GivenBody):
     """The body of `POST /v1/responses`; what is not named here is in `extras`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     model: str
-    input: str | list[dict[str, Any]] = []
+    input: str | list[dict[str, Any]] = Field([])
     instructions: str | None = None
     conversation: str | ConversationReference | None = None
     previous_response_id: str | None = None
     prompt: PromptReference | None = None
-    tools: list[Tool] = []
+    tools: list[Tool] = Field([])
     tool_choice: str | dict[str, Any] | None = None
-    parallel_tool_calls: bool | None = None
+    parallel_tool_calls: StrictBool | None = None
     include: list[str] | None = None
     text: TextConfig = TextConfig()
-    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    max_output_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    temperature: Annotated[StrictFloat, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[StrictFloat, Field(gt=0, le=1)] | None = None
     metadata: Metadata | None = None
-    store: bool | None = None
-    background: bool | None = None
-    stream: bool | None = None
+    store: StrictBool | None = None
+    background: StrictBool | None = None
+    stream: StrictBool | None = None
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     foreword: ResponsesOptions | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_left_out(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {name: given for name, given in value.items() if given is not None}
 
     @property
     def extras(self) -> dict[str, Any]:
@@ -167,7 +160,14 @@ class ResponsesRequest(BaseModel):
     @property
     def searches(self) -> bool:
         """Whether documents are shown to the model."""
-        return self.file_search is not None and self.tool_choice != "none"
+        match self.tool_choice:
+            case "none":
+                return False
+            case {"type": "allowed_tools", "tools": list() as allowed}:
+                kinds = [tool.get("type") for tool in allowed if isinstance(tool, dict)]
+                return "file_search" in kinds and self.file_search is not None
+            case _:
+                return self.file_search is not None
 
     @property
     def shows_results(self) -> bool:

@@ -106,15 +106,14 @@ def _format(wanted: TextFormat) -> dict[str, Any]:
 
 def _tools(request: ResponsesRequest) -> dict[str, Any]:
     """The client's functions. A search is no tool of the model's: the gateway runs it first."""
+    choice = _choice(request)
     if not request.functions:
-        _choice(request)
         return {}
     tools = [
         {"type": "function", "function": tool.model_dump(exclude={"type"}, exclude_none=True)}
         for tool in request.functions
     ]
     fields: dict[str, Any] = {"tools": tools}
-    choice = _choice(request)
     if choice is not None:
         fields["tool_choice"] = choice
     if request.parallel_tool_calls is not None:
@@ -123,31 +122,69 @@ def _tools(request: ResponsesRequest) -> dict[str, Any]:
 
 
 def _choice(request: ResponsesRequest) -> str | dict[str, Any] | None:
+    """In chat completions' words; None where the model is left its own.
+
+    Raises:
+        InvalidRequestError: it can't be followed with the request's tools.
+    """
     match request.tool_choice:
-        case None | {"type": "file_search"}:
+        case None:
             return None
+        case {"type": "file_search"}:
+            _check_search(request)
+            return None
+        case "required" if not request.tools:
+            raise _refused(
+                "'required' asks for a call, and there are no tools; send some in `tools`"
+            )
         case str() as word if word in _CHOICES:
             return word
         case {"type": "function", "name": str() as name}:
+            _check_function(request, name)
             return {"type": "function", "function": {"name": name}}
-        case {"type": "allowed_tools", "mode": mode, "tools": list() as tools}:
-            return {"type": "allowed_tools", "allowed_tools": _allowed(mode, tools)}
-    raise InvalidRequestError(
-        "tool_choice: give auto, none, required, the function or file_search to use, or "
-        "allowed_tools with mode and tools",
-        param="tool_choice",
+        case {
+            "type": "allowed_tools",
+            "mode": "auto" | "required" as mode,
+            "tools": list() as tools,
+        }:
+            return _allowed(request, mode, tools)
+    raise _refused(
+        "give auto, none, required, the function or file_search to use, or allowed_tools with mode "
+        "(auto or required) and tools"
     )
 
 
-def _allowed(mode: Any, tools: list[Any]) -> dict[str, Any]:
+def _allowed(request: ResponsesRequest, mode: str, tools: list[Any]) -> str | dict[str, Any]:
     """The functions that may be called, in chat completions' words."""
-    named = []
+    named, searches = [], False
     for tool in tools:
         match tool:
             case {"type": "function", "name": str() as name}:
+                _check_function(request, name)
                 named.append({"type": "function", "function": {"name": name}})
+            case {"type": "file_search"}:
+                _check_search(request)
+                searches = True
             case _:
-                raise InvalidRequestError(
-                    "tool_choice.tools: name functions, as in tools", param="tool_choice"
-                )
-    return {"mode": mode, "tools": named}
+                raise _refused("tools names functions and file_search, as in `tools`")
+    if not named and not searches:
+        raise _refused("tools is empty; name one that is sent in `tools`, or choose none")
+    if not named:
+        return "none"  # of the functions
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": named}}
+
+
+def _check_function(request: ResponsesRequest, name: str) -> None:
+    """Raises InvalidRequestError: it isn't sent."""
+    if name not in {tool.name for tool in request.functions}:
+        raise _refused(f"{name!r} is not among this request's tools; name one that is in `tools`")
+
+
+def _check_search(request: ResponsesRequest) -> None:
+    """Raises InvalidRequestError: there is none."""
+    if request.file_search is None:
+        raise _refused("file_search is not among this request's tools; send it in `tools`")
+
+
+def _refused(problem: str) -> InvalidRequestError:
+    return InvalidRequestError(f"tool_choice: {problem}", param="tool_choice")

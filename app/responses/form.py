@@ -6,8 +6,9 @@ from collections.abc import Iterable
 import orjson
 
 from app.accounts import JSONObject
-from app.errors import EngineError, NotStoredError
-from app.problems import problem_of
+from app.errors import AnswerError
+from app.problems import problem_of, sentence_of
+from app.refusing import noted
 from app.responses.writer import Events, ResponseWriter, as_part
 from app.sse import named_event
 
@@ -43,13 +44,24 @@ class ResponsesForm:
         """The last events."""
         return self.spelled(self._writer.end(int(time.time())))
 
-    def failed(self, error: EngineError | NotStoredError) -> bytes:
+    def failed(self, error: AnswerError) -> bytes:
         """The events of an answer that breaks off."""
-        return self.spelled(self._writer.failed(str(error), problem_of(error).code))
+        return self.spelled(self._writer.failed(sentence_of(error), problem_of(error).code))
 
     def spelled(self, events: Events) -> bytes:
         """Events as they are sent."""
         return spelled(events)
+
+
+def broken_off(error: Exception, number: int) -> bytes:
+    """The last event of a stream that ends before its response does.
+
+    Args:
+        number: the event's, in the stream's sequence.
+    """
+    noted(error)
+    told = {"message": sentence_of(error), "code": problem_of(error).code, "param": None}
+    return spelled([{"type": "error", "sequence_number": number, **told}])
 
 
 def spelled(events: Iterable[JSONObject]) -> bytes:

@@ -4,21 +4,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.errors import InvalidRequestError
+from app.openai_fields import part_refusal
 
 Item = Mapping[str, Any]
 
 _ROLES = ("user", "assistant", "system", "developer")
 _TEXT_PARTS = ("input_text", "output_text", "text")
-_ELSEWHERE = {
-    "input_file": "upload it to /v1/files, add it to a vector store and name that in file_search",
-    "input_image": "the gateway takes text only",
-    "input_audio": "the gateway takes text only",
-}
 
 
-def messages_of(given: str | Sequence[Item]) -> list[dict[str, Any]]:
+def messages_of(given: str | Sequence[Item], *, field: str = "input") -> list[dict[str, Any]]:
     """The messages, in chat completions' shape. A call of a function belongs to the assistant's
     message before it, as the model wrote both in one turn.
+
+    Args:
+        field: what the client calls the items.
 
     Raises:
         InvalidRequestError: an item isn't one that can be answered; names it.
@@ -27,8 +26,36 @@ def messages_of(given: str | Sequence[Item]) -> list[dict[str, Any]]:
         return [{"role": "user", "content": given}] if given else []
     reader = _Reader()
     for place, item in enumerate(given):
-        reader.take(item, f"input.{place}")
+        reader.take(item, f"{field}.{place}")
     return reader.messages
+
+
+def check_calls(messages: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse what no model could go on from.
+
+    Raises:
+        InvalidRequestError: a call has no result, or a result no call before it.
+    """
+    called, unanswered = set[str](), dict[str, None]()
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            called.add(call["id"])
+            unanswered[call["id"]] = None
+        if message["role"] == "tool":
+            call_id = message["tool_call_id"]
+            if call_id not in called:
+                raise InvalidRequestError(
+                    f"No tool call found for function call output with call_id {call_id}; send the "
+                    "function_call before it, as it came",
+                    param="input",
+                )
+            unanswered.pop(call_id, None)
+    for call_id in unanswered:
+        raise InvalidRequestError(
+            f"No tool output found for function call {call_id}; send a function_call_output with "
+            "this call_id",
+            param="input",
+        )
 
 
 def messages_after(
@@ -71,15 +98,19 @@ class _Reader:
                 self._reason(item, param)
             case {"type": "file_search_call"}:
                 pass  # what was found then is shown by the gateway in its place
-            case {"type": "message"} | {"role": _, "content": _}:
+            case {"type": "message"}:
                 self._message(item, param)
             case {"type": "item_reference"}:
                 raise InvalidRequestError(
                     f"{param}: references aren't followed; send the item itself", param=param
                 )
-            case _:
-                kind = item.get("type")
+            case _ if (kind := item.get("type")) is not None:
                 problem = f"{param}: an item of type {kind!r} can't be answered; give a message"
+                raise InvalidRequestError(problem, param=param)
+            case {"role": _}:
+                self._message(item, param)
+            case _:
+                problem = f"{param}: an item has a type, or a role and content"
                 raise InvalidRequestError(problem, param=param)
 
     def _message(self, item: Item, param: str) -> None:
@@ -143,8 +174,7 @@ def _part(part: Any, param: str) -> str:
         case {"type": "refusal", "refusal": str() as text}:
             return text
         case {"type": str() as kind}:
-            hint = _ELSEWHERE.get(kind, "give input_text")
-            problem = f"{param}: a part of type {kind!r} can't be taken; {hint}"
+            problem = f"{param}: {part_refusal(kind, text_kind='input_text')}"
         case _:
             problem = f"{param}: a part is an object with type and text"
     raise InvalidRequestError(problem, param=param)

@@ -52,7 +52,7 @@ class Frame:
             "incomplete_details": None,
             "instructions": request.instructions,
             "max_output_tokens": request.max_output_tokens,
-            "max_tool_calls": None,
+            "max_tool_calls": request.extras.get("max_tool_calls"),
             "metadata": dict(request.metadata or {}),
             "model": self.model,
             "output": output,
@@ -153,16 +153,21 @@ def usage_object(reported: Mapping[str, Any], block: Mapping[str, Any]) -> JSONO
     prompt, completion = reported.get("prompt_tokens"), reported.get("completion_tokens")
     cached = block.get("cached_tokens")
     written = None if prompt is None or cached is None else prompt - cached
-    details = reported.get("completion_tokens_details") or {}
-    reasoning = details.get("reasoning_tokens", reported.get("reasoning_tokens"))
     total = None if prompt is None or completion is None else prompt + completion
     return {
         "input_tokens": prompt,
         "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
         "output_tokens": completion,
-        "output_tokens_details": {"reasoning_tokens": reasoning},
+        "output_tokens_details": {"reasoning_tokens": reasoning_tokens(reported)},
         "total_tokens": total,
     }
+
+
+def reasoning_tokens(reported: Mapping[str, Any]) -> int | None:
+    """What the model wrote before its answer; None where the engine didn't tell it."""
+    details = reported.get("completion_tokens_details") or {}
+    told: int | None = details.get("reasoning_tokens", reported.get("reasoning_tokens"))
+    return told
 
 
 def citation(found: Mapping[str, Any], text: str) -> JSONObject:

@@ -1,24 +1,19 @@
 """What of the Responses API isn't served, each with a sentence that says what to do instead."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from app.errors import InvalidRequestError, RefusedFieldError
+from app.openai_fields import IGNORED_FIELDS, is_known, refusal
 from app.responses.bodies import ResponsesRequest
+from app.sampling_limits import check_field
 from app.schemas import FORWARDED_FIELDS
+from app.tool_names import check_tool_names
 
-# Taken, and nothing is done about them: they steer OpenAI's own service.
-_IGNORED = frozenset({
-    "max_tool_calls", "prompt_cache_options", "prompt_cache_retention", "service_tier",
-})  # fmt: skip
+# Taken, and checked for what they may be; a response without an agent makes one call, its search.
+_CHECKED = IGNORED_FIELDS | {"max_tool_calls"}
 # What chat completions take beside the fields that have another name here.
 _SAMPLING = FORWARDED_FIELDS - {"response_format", "logprobs", "n", "top_logprobs"}
-_REFUSED: Mapping[str, str] = {
-    "context_management": "the gateway never rewrites an input; make a conversation, and say in "
-    "its foreword.compaction when that is compacted",
-    "reasoning": "the model reasons as its chat template has it",
-    "top_logprobs": "log probabilities are told by /v1/chat/completions only",
-}
 INCLUDES = ("file_search_call.results",)
 
 
@@ -30,10 +25,7 @@ def check_request(request: ResponsesRequest, allowed: Collection[str] = ()) -> N
     """
     for field, value in request.extras.items():
         _check_extra(field, value, allowed)
-    for name in request.include or ():
-        if name not in INCLUDES:
-            problem = f"include: {name!r} is not served; there is {INCLUDES[0]}"
-            raise InvalidRequestError(problem, param="include")
+    check_includes(request.include or ())
     if request.conversation_id is not None and request.previous_response_id is not None:
         problem = "conversation and previous_response_id exclude each other; give one of them"
         raise InvalidRequestError(problem, param="previous_response_id")
@@ -43,31 +35,35 @@ def check_request(request: ResponsesRequest, allowed: Collection[str] = ()) -> N
     if request.text.verbosity not in (None, "medium"):
         problem = "the model can't be told a verbosity; say it in the instructions"
         raise InvalidRequestError(problem, param="text.verbosity")
+    check_tool_names(
+        (f"tools.{place}.name", tool.name)
+        for place, tool in enumerate(request.tools)
+        if tool.type == "function"
+    )
     _check_search(request)
 
 
+def check_includes(names: Iterable[str]) -> None:
+    """
+    Raises:
+        InvalidRequestError: one of them isn't served.
+    """
+    for name in names:
+        if name not in INCLUDES:
+            problem = f"include: {name!r} is not served; there is {INCLUDES[0]}"
+            raise InvalidRequestError(problem, param="include")
+
+
 def _check_extra(field: str, value: Any, allowed: Collection[str]) -> None:
-    if value is None or field in _IGNORED or field in _SAMPLING or field in allowed:
+    if field in _CHECKED:
+        check_field(field, value)
         return
-    harmless = _HARMLESS.get(field)
-    if harmless is not None and harmless(value):
+    if field in _SAMPLING or field in allowed:
         return
-    if field == "truncation":
-        reason = "dropping the beginning of a conversation gives up all re-use; shorten the input"
-        raise RefusedFieldError(field, reason)
-    if field == "stream_options":
-        raise RefusedFieldError(field, "streams aren't obfuscated here")
-    raise RefusedFieldError(field, _REFUSED.get(field, "it is not a field that is served here"))
-
-
-# Values by which a field asks for nothing.
-_HARMLESS: Mapping[str, Callable[[Any], bool]] = {
-    "context_management": lambda value: not value,
-    "reasoning": lambda value: isinstance(value, dict) and not any(value.values()),
-    "stream_options": lambda value: not value or value == {"include_obfuscation": False},
-    "top_logprobs": lambda value: value == 0,
-    "truncation": lambda value: value == "disabled",
-}
+    reason = refusal(field, value)
+    if reason is None and is_known(field):
+        return
+    raise RefusedFieldError(field, reason or "it is not a field that is served here")
 
 
 def _check_search(request: ResponsesRequest) -> None:
@@ -80,6 +76,16 @@ def _check_search(request: ResponsesRequest) -> None:
             "once for each",
             param="tools",
         )
+    if request.searches and request.functions:
+        raise InvalidRequestError(
+            "tools: file_search and functions can't be given together: the gateway searches before "
+            "the model is asked, and a prompt that opens with documents shows no tools; give "
+            "functions alone, one of which asks POST /v1/vector_stores/{id}/search, or an agent",
+            param="tools",
+        )
+    if request.searches and request.extras.get("max_tool_calls") == 0:
+        problem = "max_tool_calls: a search is one call; leave file_search out, or allow it"
+        raise InvalidRequestError(problem, param="max_tool_calls")
     ranking = tool.ranking_options if tool else None
     if ranking is not None and ranking.hybrid_search is not None:
         problem = "both searches weigh the same here; leave hybrid_search out"

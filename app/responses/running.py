@@ -27,6 +27,7 @@ from app.responses.bodies import ResponsesRequest
 from app.responses.convert import chat_request
 from app.responses.form import ResponsesForm
 from app.responses.found import search_of
+from app.responses.input_items import check_calls
 from app.responses.objects import Frame
 from app.responses.writer import Events, ResponseWriter
 from app.schemas import ChatCompletionRequest
@@ -38,7 +39,13 @@ from app.stored.turn import Turn
 Admits = Callable[[ChatCompletionRequest, int], Awaitable[ChatCompletionRequest]]
 
 # What a field of chat completions is called here.
-_PARAMS = {"messages": "input", "foreword.collection": "tools", "foreword.filters": "tools"}
+_PARAMS = {
+    "foreword.collection": "tools",
+    "foreword.filters": "tools",
+    "max_completion_tokens": "max_output_tokens",
+    "messages": "input",
+    "response_format": "text.format",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,7 @@ async def response_events(asked: Asked) -> AsyncGenerator[JSONObject]:
         chat = await prepared(turn, _admits(asked))
         form = _EventForm(response_writer(asked.response_id, asked.created_at, turn, chat))
         account.keep = lambda: turn.keep(form.response, must=True)
+        account.leave = turn.leave
         answer = await open_stream(services, account)
         async with aclosing(relay(services, chat, account, answer, form)) as pieces:
             async for _ in pieces:
@@ -115,7 +123,9 @@ async def prepared(turn: Turn, admits: Admits) -> ChatCompletionRequest:
     account, body = turn.account, turn.request
     allowed = frozenset(turn.services.settings.gateway.extra_fields)
     try:
-        chat = chat_request(body, allowed, turn.messages())
+        messages = turn.messages()
+        check_calls(messages)
+        chat = chat_request(body, allowed, messages)
         chat = await admits(chat, sum(len(str(item.item)) for item in turn.said.items))
         if await compact_if_due(turn):
             shorter = chat_request(body, allowed, turn.messages())
@@ -124,10 +134,10 @@ async def prepared(turn: Turn, admits: Admits) -> ChatCompletionRequest:
     except ContextLengthError as error:
         if turn.goes_on:
             raise ConversationTooLongError(turn.name, error) from error
-        _rename(error)
+        named_as_here(error)
         raise
     except InvalidRequestError as error:
-        _rename(error)
+        named_as_here(error)
         raise
     return chat
 
@@ -172,6 +182,6 @@ def _admits(asked: Asked) -> Admits:
     return admits
 
 
-def _rename(error: InvalidRequestError) -> None:
+def named_as_here(error: InvalidRequestError) -> None:
     """What is at fault, as this API calls it."""
     error.param = _PARAMS.get(error.param or "", error.param)

@@ -61,15 +61,16 @@ class ResponseWriter:
 
     def end(self, now: int) -> Events:
         """The answer is complete, or as long as it may be; `now` in seconds since the epoch."""
-        is_cut = self._finish in ("length", "content_filter")
+        is_cut = self._finish in ("length", "content_filter", "abort")
         status = "incomplete" if is_cut else "completed"
         if not any(item["type"] in ("message", "function_call") for item in self._output):
             yield from self._begin("message")
         yield from self._close(status)
         self._finished(status)
         if is_cut:
-            reason = "max_output_tokens" if self._finish == "length" else "content_filter"
-            self.response["incomplete_details"] = {"reason": reason}
+            # OpenAI's types know no other reasons.
+            reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
+            self.response["incomplete_details"] = {"reason": reasons.get(self._finish or "")}
         else:
             self.response["completed_at"] = now
         yield self._event(f"response.{status}", response=self._snapshot())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 import orjson
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from app.accounts import Account, JSONObject
@@ -13,7 +13,7 @@ from app.errors import EngineError
 from app.hot.chunks import writer_of
 from app.hot.departure import ended_by_departure
 from app.pipeline import complete, finish, keep, open_stream, relay
-from app.problems import error_body, problem_of
+from app.refusing import error_answer
 from app.schemas import ChatCompletionRequest
 from app.services import Services
 from app.stream_forms import StreamForm
@@ -63,8 +63,7 @@ class Answer(Response):
                 return
             answer = await complete(self._services, self._account)
         except EngineError as error:
-            status = problem_of(error).status
-            await JSONResponse(error_body(error), status, headers)(scope, receive, send)
+            await error_answer(error, headers)(scope, receive, send)
             return
         whole = self._whole(answer)
         await keep(self._account)

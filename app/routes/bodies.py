@@ -1,6 +1,6 @@
 """Request bodies: bytes to typed values, with OpenAI's errors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -44,11 +44,39 @@ def invalid(first: Mapping[str, Any]) -> InvalidRequestError:
 
 
 def _invalid(error: ValidationError, given: object) -> InvalidRequestError:
-    """The first complaint as one sentence."""
-    first = error.errors(include_url=False)[0]
-    is_missing = first["type"] == "missing"
-    param = ".".join(str(part) for part in _place(first["loc"], given, is_missing)) or None
-    return _sentence(first, param)
+    """The complaint about the innermost value that is at fault, as one sentence.
+
+    Where a value may be of several kinds, pydantic complains once for each of them.
+    """
+    places = [
+        (tuple(_place(each["loc"], given, each["type"] == "missing")), each)
+        for each in error.errors(include_url=False)
+    ]
+    place, first = max(places, key=lambda each: len(each[0]))  # the first of them
+    kinds = [_KINDS.get(each["type"]) for at, each in places if at == place]
+    param = ".".join(map(str, place)) or None
+    if param is None or None in kinds:
+        return _sentence(first, param)
+    named = [kind for kind in dict.fromkeys(kinds) if kind is not None]
+    return InvalidRequestError(f"{param}: must be {_either(named)}", param=param)
+
+
+# What a value must be, by what pydantic calls one that isn't.
+_KINDS: Mapping[str, str] = {
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_attributes_type": "an object",
+    "model_type": "an object",
+    "string_type": "a text",
+}
+
+
+def _either(kinds: Sequence[str]) -> str:
+    *others, last = kinds
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _sentence(first: Mapping[str, Any], param: str | None) -> InvalidRequestError:
@@ -59,6 +87,11 @@ def _sentence(first: Mapping[str, Any], param: str | None) -> InvalidRequestErro
             problem = "there is no such field here"
         case "missing":
             problem = "is missing"
+        case "union_tag_invalid":
+            context = first["ctx"]
+            problem = f"there is no {context['tag']!r} here; give {context['expected_tags']}"
+        case "union_tag_not_found":
+            problem = f"{first['ctx']['discriminator'].strip(chr(39))} is missing"
         case _:
             problem = first["msg"].removeprefix("Value error, ")
     place = f"{param}: " if param else ""

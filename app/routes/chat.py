@@ -12,6 +12,7 @@ from app.routes.bodies import parse_body
 from app.schemas import ChatCompletionRequest
 from app.services import services_of
 from app.stream_forms import ChatForm
+from app.tool_names import check_chat_tools
 
 router = APIRouter()
 
@@ -23,6 +24,7 @@ async def chat_completions(request: Request) -> Response:
     account = open_account(services, tenant=tenant_of(request))
     request.state.request_id = account.request_id
     body = await parse_body(request, ChatCompletionRequest)
+    check_chat_tools(body.extras.get("tools"))
     received = len(await request.body())
     body = await admit(request, body, account, received_bytes=received)
     await begin(services, body, account)

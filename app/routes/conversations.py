@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.admission.counting import counted
 from app.callers import tenant_of
-from app.errors import InvalidRequestError
 from app.paging import list_object
-from app.responses.refusals import INCLUDES
+from app.responses.including import Included
 from app.routes.bodies import parse_body
 from app.services import services_of
 from app.stored.bodies import (
@@ -26,31 +25,6 @@ from app.stored.items import input_items, shown_item
 from app.stored.records import Conversation, SaidItem
 
 router = APIRouter(dependencies=[Depends(counted)])
-
-_RESULTS = "file_search_call.results"
-
-
-class Included(BaseModel):
-    """What is told beyond the usual. The SDK spells the list `include[]`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-    include: list[str] = []
-    sdk_include: Annotated[list[str], Field(alias="include[]")] = []
-
-    @property
-    def results(self) -> bool:
-        """Whether to tell what searches found.
-
-        Raises:
-            InvalidRequestError: it names what isn't served.
-        """
-        named = (*self.include, *self.sdk_include)
-        for name in named:
-            if name not in INCLUDES:
-                problem = f"include: {name!r} is not served; there is {INCLUDES[0]}"
-                raise InvalidRequestError(problem, param="include")
-        return _RESULTS in named
 
 
 class ItemsQuery(Included):
@@ -81,7 +55,7 @@ async def create(request: Request) -> dict[str, Any]:
         services.stored.create,
         tenant=tenant_of(request),
         metadata=body.metadata or {},
-        items=input_items(body.items or ()),
+        items=input_items(body.items or (), field="items"),
         compaction=options.compaction.compaction if options and options.compaction else None,
         isolated=options.isolated if options else False,
     )
@@ -149,7 +123,7 @@ async def add_items(
     add = partial(
         services_of(request).stored.add_items,
         conversation_id,
-        input_items(body.items),
+        input_items(body.items, field="items"),
         tenant=tenant_of(request),
     )
     added = await anyio.to_thread.run_sync(add)

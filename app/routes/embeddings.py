@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import ConfigDict, Field, StrictInt
 
 from app.callers import caller_of
 from app.embeddings import Embedded
 from app.errors import InvalidRequestError, ModelNotFoundError
 from app.prepare import ALIAS
 from app.routes.bodies import parse_body
+from app.schemas import GivenBody
 from app.services import services_of
 
 router = APIRouter()
@@ -24,7 +25,7 @@ router = APIRouter()
 MAX_INPUTS = 2048
 
 
-class EmbeddingsRequest(BaseModel):
+class EmbeddingsRequest(GivenBody):
     """The body of `POST /v1/embeddings`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

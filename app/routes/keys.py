@@ -96,10 +96,15 @@ async def rotate(request: Request, key_id: str) -> dict[str, Any]:
 
 
 @router.delete("/keys/{key_id}")
-async def revoke(request: Request, key_id: str) -> dict[str, Any]:
-    """End a key: here at once, at other gateways within a second."""
+async def revoke(
+    request: Request, key_id: str, last_admin: Annotated[bool, Query()] = False
+) -> dict[str, Any]:
+    """End a key: here at once, at other gateways within a second.
+
+    That of the last admin only with `last_admin=true`: nobody could make another over HTTP.
+    """
     caller, services = require_admin(request), services_of(request)
-    end = partial(services.keys.store.revoke, key_id, by=caller)
+    end = partial(services.keys.store.revoke, key_id, by=caller, last_admin=last_admin)
     record = await anyio.to_thread.run_sync(end)
     await services.keys.refresh_now()
     return key_object(record)

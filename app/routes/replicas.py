@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.callers import require_admin
-from app.fleet.addresses import replica_url, require_reachable_kind
+from app.fleet.addresses import Listening, replica_url, require_reachable_kind
 from app.replica import Replica
 from app.routes.bodies import parse_body
 from app.services import services_of
@@ -52,7 +52,8 @@ async def add(request: Request) -> dict[str, Any]:
     body = await parse_body(request, NewReplica)
     url = replica_url(body.url)
     server = request.scope.get("server")
-    await require_reachable_kind(url, own_port=server[1] if server else None)
+    own = Listening(services.settings.gateway.host, server[1] if server else 0)
+    await require_reachable_kind(url, own=own)
     replica = await services.orders.add(url, name=body.name, by=caller)
     return replica_object(replica)
 

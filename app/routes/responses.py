@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import anyio
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
 from app.accounts import Account
@@ -17,7 +17,7 @@ from app.admission.counting import counted
 from app.agents.answering import AgentAnswer
 from app.agents.request import agent_of, check_agent_request
 from app.callers import caller_of, tenant_of
-from app.errors import ResponseNotFoundError
+from app.errors import InvalidRequestError, ResponseNotFoundError
 from app.hot.departure import shielded
 from app.paging import ListQuery, cut_page, list_object
 from app.pipeline import open_account
@@ -25,8 +25,10 @@ from app.response_cache.serving import Whole, kept_or_new
 from app.responses.background.queueing import queue_response
 from app.responses.background.replay import Replay, events_after
 from app.responses.bodies import ResponsesRequest
+from app.responses.counting import InputTokensRequest, input_tokens
 from app.responses.form import ResponsesForm
-from app.responses.refusals import check_request
+from app.responses.including import Included
+from app.responses.refusals import check_includes, check_request
 from app.responses.running import Asked, prepared, response_writer
 from app.routes.answering import Answer
 from app.routes.bodies import parse_body
@@ -82,6 +84,7 @@ async def create(request: Request) -> Response:
         with shielded(None):
             await turn.leave()
         raise
+    account.leave = turn.leave
     form = ResponsesForm(response_writer(account.request_id, int(time.time()), turn, chat))
     if body.is_stored or turn.conversation is not None:
         # In a stream the client has been told of it when it is kept.
@@ -99,18 +102,28 @@ async def create(request: Request) -> Response:
     )
 
 
-class InputItemsQuery(ListQuery):
+@router.post("/input_tokens", dependencies=[Depends(counted)])
+async def count_input_tokens(request: Request) -> dict[str, Any]:
+    """How many tokens the prompt of such a response would have; nothing is sent to an engine."""
+    services = services_of(request)
+    account = open_account(services, tenant=tenant_of(request), prefix="resp_")
+    body = await parse_body(request, InputTokensRequest)
+    check_request(body, frozenset(services.settings.gateway.extra_fields))
+    if agent_of(body) is not None:
+        problem = "an agent makes its prompts while it works; name the model to count for"
+        raise InvalidRequestError(problem, param="model")
+    tokens = await input_tokens(services, body, account)
+    return {"object": "response.input_tokens", "input_tokens": tokens}
+
+
+class InputItemsQuery(ListQuery, Included):
     """The query of the list of what a response answered."""
 
-    include: list[str] | None = None
 
+class ResponseQuery(Included):
+    """The query of a response: as it is, or its events after one of them. What was found is told
+    where the request that made it asked for it."""
 
-class ResponseQuery(BaseModel):
-    """The query of a response: as it is, or its events after one of them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    include: list[str] | None = None
     include_obfuscation: Literal[False] | None = None
     stream: bool = False
     starting_after: Annotated[int, Field(ge=0)] | None = None
@@ -122,6 +135,7 @@ async def one(
 ) -> Response:
     """A stored response, as it was when it was made, or as it stands; or its events as a stream."""
     services = services_of(request)
+    check_includes(query.included)
     if query.stream:
         # To follow a response isn't to use an engine: it leaves room for the response itself.
         request.scope["state"]["ticket"].close()
@@ -169,6 +183,7 @@ async def input_items(
     request: Request, response_id: str, query: Annotated[InputItemsQuery, Query()]
 ) -> dict[str, Any]:
     """What a response answered, of its own request alone; newest first unless asked otherwise."""
+    check_includes(query.included)
     get = partial(services_of(request).stored_responses.get, response_id, tenant=tenant_of(request))
     stored = await anyio.to_thread.run_sync(get)
     page, has_more = cut_page(stored.input, query, id_of=_id)

@@ -54,7 +54,10 @@ async def limits(request: Request, tenant: str) -> dict[str, Any]:
 
 @router.put("/tenants/{tenant}/limits")
 async def put_limits(request: Request, tenant: str) -> dict[str, Any]:
-    """Give a tenant limits of its own, all of them: one that isn't named is none."""
+    """Give a tenant limits of its own, all of them: one that isn't named is none.
+
+    The tenant may be one to come: `keys` is then 0, as it is for a name that was misspelt.
+    """
     caller, services = require_admin(request), services_of(request)
     check_tenant(tenant)
     body = await parse_body(request, LimitsBody)
@@ -99,6 +102,8 @@ def _limits_object(services: Services, tenant: str) -> dict[str, Any]:
     return {
         "tenant": tenant,
         "object": "foreword.limits",
+        # None may be a tenant to come, or a name that was misspelt.
+        "keys": services.keys.count_of(tenant),
         "limits": asdict(services.keys.limits_of(tenant)),
         "tokens_today": services.admission.used_today(tenant),
     }

@@ -9,6 +9,14 @@ from app.ui import read_page_file
 router = APIRouter()
 
 
+@router.get("/", include_in_schema=False)
+async def root(request: Request) -> Response:
+    """People are led to the page; programs are told that there is nothing here."""
+    if "text/html" not in request.headers.get("accept", ""):
+        raise HTTPException(404)
+    return Response(status_code=307, headers={"location": "ui/", "vary": "accept"})
+
+
 @router.get("/ui")
 async def to_the_page() -> Response:
     """The page lies one level deeper, so that its addresses hold under any prefix of a proxy."""

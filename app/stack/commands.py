@@ -48,8 +48,8 @@ def engine_argv(
     argv += ["--host", LOOPBACK, "--port", str(port), "--device", "cpu", "--dtype", options.dtype]
     argv += ["--page-size", str(options.page_size), "--max-total-tokens", str(options.pool_tokens)]
     argv += ["--enable-cache-report", "--enable-metrics", "--sleep-on-idle"]
-    # How its model writes calls is told by the chat template; where that can't be told, SGLang
-    # starts without a parser. Source: sglang 0.5.23, srt/parser/template_detection.py.
+    # How its model writes calls is told by the chat template; where that can't be told, the guard
+    # has those read that a request demands. Source: deploy/engine-guard, demanded_calls.py.
     argv += ["--tool-call-parser", "auto"]
     # The supervisor asks for a first token itself (services.engine_is_ready).
     argv += ["--skip-server-warmup"]

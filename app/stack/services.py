@@ -184,6 +184,7 @@ def _gateway(parts: StackParts) -> Service:
         usually="3 to 10 s",
         # Longer than the gateway's own patience with open requests.
         stop_grace_s=commands.gateway_drain_s(env) + 5.0,
+        cwd=parts.settings.folder,
     )
 
 
@@ -200,13 +201,14 @@ def _service(
     essential: bool = True,
     beside: bool = False,
     kind: str | None = None,
+    cwd: Path | None = None,
     shared_memory: tuple[str, ...] = (),
     orphans: tuple[str, ...] = (),
 ) -> Service:
     spec = ProcessSpec(
         argv=tuple(argv),
         env=env,
-        cwd=parts.home.run,
+        cwd=cwd or parts.home.run,
         stop_grace_s=stop_grace_s,
         shared_memory=shared_memory,
         orphans=orphans,

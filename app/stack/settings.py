@@ -51,6 +51,7 @@ class StackSettings:
         tiers_otlp_url: OTLP/gRPC address that LMCache sends traces and metrics to.
         database_url: the gateway's, where it is no file in the home.
         base_env: what the processes inherit.
+        folder: where the gateway looks for files that its settings name without a root.
         deploy: what the engine's environment is made from; None finds it by itself.
     """
 
@@ -73,6 +74,7 @@ class StackSettings:
     tiers_otlp_url: str | None = None
     database_url: str | None = field(default=None, repr=False)
     restart: RestartPolicy = field(default_factory=RestartPolicy)
+    folder: Path = field(default_factory=Path.cwd)
     deploy: DeployFiles | None = None
 
 

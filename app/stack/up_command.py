@@ -23,7 +23,7 @@ from app.stack.settings import (
     StackSettings,
 )
 from app.stack.stack import start_stack
-from app.starting import read_settings, told_in_a_sentence
+from app.starting import read_settings, tell_strays, told_in_a_sentence
 from app.telemetry import traces_url
 from cache.tiers import LossySerde, TierSettings
 
@@ -143,6 +143,7 @@ def up(
         raise click.UsageError("--engine-url brings its own model and tiers: leave those options.")
     with told_in_a_sentence():
         served = read_settings()
+        tell_strays()
         secret = served.database.url
         database_url = None if secret is None else secret.get_secret_value()
         if database_url is not None:  # before the minutes that engines take

@@ -13,6 +13,7 @@ from itertools import takewhile
 import anyio
 import orjson
 
+from app.making import LONG_CHARACTERS
 from app.pipeline import begin, complete, open_account
 from app.responses.input_items import messages_after
 from app.schemas import ChatCompletionRequest, ForewordOptions
@@ -78,7 +79,10 @@ async def compact_if_due(turn: Turn) -> bool:
     if not is_due(conversation.compaction, conversation.tokens, window):
         return False
     count = view.tokenizer.count if view.tokenizer else _about
-    weights = [(_is_users(item), count(_text(item))) for item in turn.said.items]
+    texts = [_text(item) for item in turn.said.items]
+    counting = partial(list[int], map(count, texts))
+    counts = await services.aside.done(counting, is_long=sum(map(len, texts)) >= LONG_CHARACTERS)
+    weights = [(_is_users(item), n) for item, n in zip(turn.said.items, counts, strict=True)]
     place = cut_place(weights, int(conversation.compaction.keep * window))
     step = step_tokens(conversation.compaction, window)
     if sum(tokens for _, tokens in weights[:place]) < step:

@@ -17,15 +17,20 @@ _PREFIXES = {
 }
 
 
-def input_items(given: str | Sequence[Mapping[str, Any]]) -> list[SaidItem]:
+def input_items(
+    given: str | Sequence[Mapping[str, Any]], *, field: str = "input"
+) -> list[SaidItem]:
     """What a client sent, as items with ids of ours.
+
+    Args:
+        field: what the client calls them.
 
     Raises:
         InvalidRequestError: an item isn't one that can be answered; names it.
     """
     if isinstance(given, str):
         given = [{"role": "user", "content": given}] if given else []
-    messages_of(given)
+    messages_of(given, field=field)
     return [SaidItem(item=_kept(item)) for item in given]
 
 
@@ -48,7 +53,7 @@ def shown_item(item: Mapping[str, Any], *, results: bool) -> dict[str, Any]:
 
 
 def _kept(item: Mapping[str, Any]) -> dict[str, Any]:
-    kind = item.get("type", "message")
+    kind = item.get("type") or "message"
     kept = unmarked(item) | {"id": f"{_PREFIXES.get(kind, 'item')}_{os.urandom(16).hex()}"}
     if kind == "message":
         kept["type"] = "message"

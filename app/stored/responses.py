@@ -1,15 +1,23 @@
 """Responses in the database: to be fetched, deleted, and gone on from."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
 
-from app.agents.rows import delete_runs, said_in_run
-from app.errors import InvalidRequestError, ResponseNotFoundError
-from app.stored.items import output_items
+from app.agents.rows import delete_runs
+from app.errors import InvalidRequestError, NotStoredError, ResponseNotFoundError
+from app.stored.chains import (
+    IS_SEEN,
+    forget,
+    let_go,
+    links_of,
+    said_in,
+    take_hold,
+    unneeded,
+)
 from app.stored.records import SaidItem, StoredResponse, may_be_id
 from app.tables import agent_runs, stored_responses
 
@@ -17,6 +25,9 @@ WriteResponse = Callable[[sa.Connection, StoredResponse], None]
 
 # How a response of the background stands, or ended, that nobody can go on from.
 _UNANSWERED = ("queued", "in_progress", "failed", "cancelled")
+_PARAM = "previous_response_id"
+# So many are let go of in one transaction.
+_MOST_AT_ONCE = 100
 
 _R = stored_responses.c
 _COLUMNS = tuple(each.name for each in fields(StoredResponse))
@@ -40,57 +51,100 @@ class ResponseStore:
             return _response(_row(connection, response_id, tenant))
 
     def delete(self, response_id: str, *, tenant: str) -> None:
-        """Raises ResponseNotFoundError."""
+        """What other responses that go on from it need stays until they are gone.
+
+        Raises:
+            ResponseNotFoundError: the tenant has none of this id.
+        """
         with self._database.begin() as connection:
-            _row(connection, response_id, tenant)
-            connection.execute(sa.delete(stored_responses).where(_R.id == response_id))
-            delete_runs(connection, agent_runs.c.id == response_id)
+            forget_response(connection, response_id, tenant)
 
     def said(self, response_id: str, *, tenant: str) -> list[SaidItem]:
         """All that was said up to a response, with it.
 
         Raises:
-            ResponseNotFoundError: it, or one that it goes on from, isn't there.
-            InvalidRequestError: it belongs to a conversation.
+            ResponseNotFoundError: the tenant has none of this id.
+            InvalidRequestError: it belongs to a conversation, or nobody can go on from it.
         """
-        turns: list[StoredResponse] = []
         with self._database.connect() as connection:
-            wanted: str | None = response_id
-            while wanted is not None:
-                turn = _response(_row(connection, wanted, tenant))
-                if turn.conversation_id is not None:
-                    raise InvalidRequestError(
-                        f"{wanted} is a turn of conversation {turn.conversation_id}: name that in "
-                        "`conversation`, or fork it at an item of this response",
-                        param="previous_response_id",
-                    )
-                if (status := turn.response.get("status")) in _UNANSWERED:
-                    raise InvalidRequestError(
-                        f"{wanted} is {status}: go on from a response that has been answered",
-                        param="previous_response_id",
-                    )
-                turns.append(turn)
-                wanted = turn.previous_id
-            in_runs = {turn.id: said_in_run(connection, turn.id) for turn in turns}
-        items: list[SaidItem] = []
-        for turn in reversed(turns):
-            items += [SaidItem(item=item) for item in turn.input]
-            items += in_runs[turn.id] or output_items(
-                turn.response["output"], output_ids=turn.output_ids, tokenizer=turn.tokenizer
-            )
-        return items
+            links = links_of(connection, response_id, tenant) if may_be_id(response_id) else []
+            if not links or links[0].hidden:
+                raise ResponseNotFoundError(response_id)
+            _check_gone_on_from(links)
+            return [item for link in reversed(links) for item in said_in(connection, link)]
 
     def expire(self, *, before: float) -> int:
-        """Delete older responses; how many that were."""
+        """Forget older responses; how many that were."""
+        number = 0
+        while due := self._forget_some(before):
+            number += due
+        while self._let_go_of_some():
+            pass
+        return number
+
+    def _forget_some(self, before: float) -> int:
+        # Those that others go on from last, when the others may be gone.
+        old = sa.select(_R.id, _R.tenant).where(_R.created_at < before, IS_SEEN)
+        newest = old.order_by(_R.created_at.desc()).limit(_MOST_AT_ONCE)
+        with self._database.connect() as connection:
+            due = connection.execute(newest).all()
         with self._database.begin() as connection:
-            old = sa.select(_R.id).where(_R.created_at < before)
-            delete_runs(connection, agent_runs.c.id.in_(old))
-            done = connection.execute(sa.delete(stored_responses).where(_R.created_at < before))
-        return done.rowcount
+            for row in due:
+                forget(connection, row.id, tenant=row.tenant, most=_MOST_AT_ONCE)
+        return len(due)
+
+    def _let_go_of_some(self) -> int:
+        with self._database.connect() as connection:
+            ids = unneeded(connection, limit=_MOST_AT_ONCE)
+        with self._database.begin() as connection:
+            for each in ids:
+                let_go(connection, each, most=_MOST_AT_ONCE)
+        return len(ids)
+
+
+def forget_response(connection: sa.Connection, response_id: str, tenant: str) -> None:
+    """Delete a response, in a transaction of the caller's, but for what others need of it.
+
+    Raises:
+        ResponseNotFoundError: the tenant has none of this id.
+    """
+    is_id = may_be_id(response_id)
+    if not is_id or not forget(connection, response_id, tenant=tenant, most=_MOST_AT_ONCE):
+        raise ResponseNotFoundError(response_id)
+
+
+def _check_gone_on_from(links: Sequence[sa.Row[Any]]) -> None:
+    """
+    Raises:
+        InvalidRequestError: the first of them, the newest, can't be gone on from.
+    """
+    wanted = links[0].id
+    for link in links:
+        if link.conversation_id is not None:
+            raise InvalidRequestError(
+                f"{wanted} is a turn of conversation {link.conversation_id}: name that in "
+                "`conversation`, or fork it at an item of this response",
+                param=_PARAM,
+            )
+        if not link.hidden and (status := link.response.get("status")) in _UNANSWERED:
+            raise InvalidRequestError(
+                f"{link.id} is {status}: go on from a response that has been answered", param=_PARAM
+            )
+    if links[-1].previous_id is not None:
+        raise InvalidRequestError(
+            f"what {wanted} goes on from was deleted; send the whole conversation as input",
+            param=_PARAM,
+        )
 
 
 def insert_response(connection: sa.Connection, response: StoredResponse) -> None:
-    """Write a response, in a transaction of the caller's."""
+    """Write a response, in a transaction of the caller's.
+
+    Raises:
+        NotStoredError: what it goes on from was deleted meanwhile.
+    """
+    if response.previous_id is not None and not take_hold(connection, response.previous_id):
+        raise NotStoredError(f"response {response.previous_id} was deleted meanwhile")
     values = {name: getattr(response, name) for name in _COLUMNS}
     connection.execute(sa.insert(stored_responses).values(**values))
 
@@ -102,7 +156,7 @@ def delete_responses_of(connection: sa.Connection, conversation_id: str) -> None
 
 
 def _row(connection: sa.Connection, response_id: str, tenant: str) -> sa.Row[Any]:
-    found = sa.select(stored_responses).where(_R.id == response_id, _R.tenant == tenant)
+    found = sa.select(stored_responses).where(_R.id == response_id, _R.tenant == tenant, IS_SEEN)
     row = connection.execute(found).one_or_none() if may_be_id(response_id) else None
     if row is None:
         raise ResponseNotFoundError(response_id)

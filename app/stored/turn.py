@@ -84,6 +84,30 @@ class Turn:
             turn.said = Said(items=await anyio.to_thread.run_sync(read))
         return turn
 
+    @classmethod
+    async def read(cls, services: Services, request: ResponsesRequest, account: Account) -> "Turn":
+        """What was said before, for a turn that is never begun: nobody's way is blocked by it.
+
+        Raises:
+            ConversationNotFoundError, ResponseNotFoundError: the tenant has no such thing.
+        """
+        turn = cls(
+            services=services, request=request, account=account, response_id=account.request_id
+        )
+        if request.conversation_id is not None:
+            read = partial(
+                services.stored.read_said, request.conversation_id, tenant=account.tenant
+            )
+            turn.conversation, turn.said = await anyio.to_thread.run_sync(read)
+        elif request.previous_response_id is not None:
+            said = partial(
+                services.stored_responses.said,
+                request.previous_response_id,
+                tenant=account.tenant,
+            )
+            turn.said = Said(items=await anyio.to_thread.run_sync(said))
+        return turn
+
     @property
     def goes_on(self) -> bool:
         """Whether something stored comes before it."""

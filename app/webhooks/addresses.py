@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from app.errors import WebhookRefusedError
+from app.fleet.addresses import is_link_local
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,7 @@ async def find_target(url: str, *, allow_private: bool) -> Target:
         raise WebhookRefusedError(url, f"there is no address of {name!r}") from error
     addresses = [str(entry[4][0]) for entry in found]
     for address in addresses:
-        if not allow_private and not is_public(address):
-            raise WebhookRefusedError(url, f"{name!r} is {address}, which isn't a public address")
+        _check_address(url, name, address, allow_private=allow_private)
     first = addresses[0]
     spelled = f"[{first}]" if ":" in first else first
     at = parts._replace(netloc=f"{spelled}:{port}", fragment="").geturl()
@@ -64,6 +64,23 @@ def check_url(url: str, *, allow_private: bool) -> None:
         raise WebhookRefusedError(url, "it must be an https:// URL")
     if parts.username is not None or parts.password is not None:
         raise WebhookRefusedError(url, "it has a user or a password in it; signatures prove enough")
+    if _is_address(name):
+        _check_address(url, name, name, allow_private=allow_private)
+
+
+def _check_address(url: str, name: str, address: str, *, allow_private: bool) -> None:
+    if is_link_local(address):  # where clouds keep their machines' credentials
+        raise WebhookRefusedError(url, f"{name!r} is {address}, a link-local or multicast address")
+    if not allow_private and not is_public(address):
+        raise WebhookRefusedError(url, f"{name!r} is {address}, which isn't a public address")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def is_public(address: str) -> bool:

@@ -9,6 +9,7 @@ Source: uvicorn 0.54 protocols/http/httptools_impl.py (RequestResponseCycle).
 from collections.abc import Awaitable, Generator, Iterable
 from typing import Any
 
+import orjson
 from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import (
     HEADER_RE,
@@ -17,11 +18,16 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from app.problems import error_body
+
 # Names that needn't be looked at for what a name may not hold.
 _NAMES = frozenset(
     {b"cache-control", b"content-length", b"content-type", b"x-accel-buffering", b"x-request-id"}
 )
 _NO_BODY = frozenset({204, 304})
+
+
+_FAULT = orjson.dumps(error_body(Exception()))
 
 
 class _Done:
@@ -42,10 +48,13 @@ class Cycle(RequestResponseCycle):
 
     Attributes:
         status: of the answer; 0 until that begins.
+        is_last: of its connection, which isn't closed here, though, but by who set this.
     """
 
     status = 0
+    is_last = False
     _head: bytes | None = None
+    _ends_by_closing = False
 
     def send(self, message: Message) -> Awaitable[None]:  # type: ignore[override]
         """ASGI."""
@@ -58,10 +67,19 @@ class Cycle(RequestResponseCycle):
 
     async def send_500_response(self) -> None:
         """For an app that failed before anything was written."""
+        if self.disconnected:
+            return
         self._head = None
         self.chunked_encoding = None
+        self._ends_by_closing = False
         self.expected_content_length = 0
-        await super().send_500_response()
+        start = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(_FAULT)),
+            (b"connection", b"close"),
+        ]
+        self._take({"type": "http.response.start", "status": 500, "headers": start})
+        self._take({"type": "http.response.body", "body": _FAULT, "more_body": False})
 
     async def _send_later(self, message: Message) -> None:
         await self.flow.drain()
@@ -106,12 +124,15 @@ class Cycle(RequestResponseCycle):
             lines += (name, b": ", value, b"\r\n")
         if says_close:
             self.keep_alive = False
-        elif not self.keep_alive:
+        elif self.is_last or not self.keep_alive:
             lines.append(b"connection: close\r\n")
         has_body = self.scope["method"] != "HEAD" and status not in _NO_BODY
         if self.chunked_encoding is None and has_body:
-            self.chunked_encoding = True
-            lines.append(b"transfer-encoding: chunked\r\n")
+            # HTTP/1.0 knows no chunks: there the connection's end is the body's (RFC 9112, 6.1).
+            self.chunked_encoding = self.scope["http_version"] != "1.0"
+            self._ends_by_closing = not self.chunked_encoding
+            if self.chunked_encoding:
+                lines.append(b"transfer-encoding: chunked\r\n")
         lines.append(b"\r\n")
         return b"".join(lines)
 
@@ -124,6 +145,8 @@ class Cycle(RequestResponseCycle):
             body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             if not more:
                 body += b"0\r\n\r\n"
+        elif self._ends_by_closing:
+            pass
         elif len(body) > self.expected_content_length:
             raise RuntimeError("the body is longer than its Content-Length says")
         else:

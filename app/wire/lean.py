@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from app.hot.chunks import ChunkWriter, put_writer
-from app.hot.departure import hang_up, put_departure
+from app.hot.departure import cut_short, hang_up, put_departure
 from app.lane.exchange import Exchange
 from app.wire.cycle import Cycle
 
@@ -77,8 +77,10 @@ class LeanProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
         put_departure(cycle.scope)  # type: ignore[arg-type]
-        self._chunks = ChunkWriter(self.transport, self.flow)
-        put_writer(cycle.scope, self._chunks)  # type: ignore[arg-type]
+        self._chunks = None
+        if cycle.scope["http_version"] != "1.0":  # which knows no chunks
+            self._chunks = ChunkWriter(self.transport, self.flow)
+            put_writer(cycle.scope, self._chunks)  # type: ignore[arg-type]
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
@@ -101,6 +103,26 @@ class LeanProtocol(HttpToolsProtocol):
         """Nothing to warn of: curl offers an upgrade with every request over --http2."""
 
     # ours
+    @property
+    def under_way(self) -> int:
+        """How many of the requests that came are not yet answered."""
+        answering = self._answering
+        if answering is None or answering.response_complete:
+            return 0
+        return 1 + len(self.pipeline)
+
+    def cut(self) -> None:
+        """Have the request that is answered end now, as the last of the connection."""
+        answering = self._answering
+        if answering is None or answering.response_complete:
+            return
+        self.pipeline.clear()
+        answering.keep_alive = False
+        if isinstance(answering, Exchange):
+            answering.cut()
+        else:
+            cut_short(answering.scope)  # type: ignore[arg-type]
+
     def _hang_up(self, cycle: RequestResponseCycle | Exchange) -> None:
         """Let the app believe that the client of the request that is answered is gone."""
         if isinstance(cycle, Exchange):

@@ -17,10 +17,12 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
+from app.lane.exchange import Exchange
 from app.lane.heads import cut_request
 from app.lane.lane import Lane
 from app.settings import WireSettings
 from app.wire import refusals
+from app.wire.cycle import Cycle
 from app.wire.refusals import Refusal
 from app.wire.straight import StraightProtocol, no_lane
 
@@ -29,6 +31,8 @@ _ONCE = frozenset({b"authorization", b"content-type", b"host"})
 
 # What is left of a body after its answer is read, so that the connection can be kept.
 _LEFT_BYTES = 2**20
+# Requests of one connection that may wait while another is answered.
+_WAITING = 32
 _BODY = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -131,8 +135,8 @@ class GuardedProtocol(StraightProtocol):
 
     # httptools
     def on_message_begin(self) -> None:
-        if self.pipeline:  # one may wait while another is answered; no client needs more
-            raise _RefusedError
+        if len(self.pipeline) >= _WAITING:
+            self._stop(refusals.PIPELINED)
         super().on_message_begin()
         self._in_head = True
         self._once.clear()
@@ -168,7 +172,9 @@ class GuardedProtocol(StraightProtocol):
     def on_response_complete(self) -> None:
         self._body_read = self._body_bytes
         super().on_response_complete()
-        if self.transport.is_closing():
+        if self._is_deaf and self.under_way == 0 and not self.transport.is_closing():
+            self._linger()
+        elif self.transport.is_closing():
             self._end_after(self._limits.send_stall_s, self.transport.abort)
 
     def timeout_keep_alive_handler(self) -> None:
@@ -272,13 +278,17 @@ class GuardedProtocol(StraightProtocol):
             self._hear_no_more()
 
     def _hear_no_more(self) -> None:
-        """Answer what is being answered, and close."""
+        """Answer what has come whole, and close."""
         self._is_deaf = True
-        self.pipeline.clear()
-        if self._answering is None or self._answering.response_complete:
+        if self._in_body and self.pipeline:
+            self.pipeline.popleft()
+        answering = self._answering
+        if answering is None or answering.response_complete:
             self._linger()
-        else:
-            self._answering.keep_alive = False
+            return
+        last = self.pipeline[0][0] if self.pipeline else answering
+        assert isinstance(last, Cycle | Exchange)
+        last.is_last = True
 
     def _linger(self) -> None:
         """Close, but not before the client had time to read: unread input would reset it."""

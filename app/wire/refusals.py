@@ -46,4 +46,6 @@ NUL = Refusal(400, "malformed_http", "the request's path and query can't hold a 
 HEAD = Refusal(431, "headers_too_large", "the request has too many or too large headers")
 HEAD_TIMEOUT = Refusal(408, "headers_too_slow", "the request's headers took too long to arrive")
 BODY_TIMEOUT = Refusal(408, "body_too_slow", "the request's body took too long to arrive")
+# Counted, and never told: the last answer says that the connection is closed.
+PIPELINED = Refusal(400, "pipelined_too_many", "too many requests wait on this connection")
 FULL = Refusal(503, "too_many_connections", "too many connections are open; retry", "server_error")

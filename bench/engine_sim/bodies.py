@@ -3,10 +3,17 @@
 Source: sglang 0.5.23 entrypoints/openai/protocol.py and managers/io_struct.py.
 """
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    field_validator,
+    model_validator,
+)
 
 _ROLES = frozenset(
     {"system", "user", "assistant", "tool", "function", "developer", "latest_reminder", "root"}
@@ -93,13 +100,86 @@ class Rendered(BaseModel):
     continue_final_message: bool = False
     add_generation_prompt: bool = True
 
+    @field_validator("tools")
+    @classmethod
+    def _tools(cls, tools: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+        for tool in tools or ():
+            _Tool.model_validate(tool)
+        return tools
+
+
+class _Function(BaseModel):
+    name: str
+    description: str | None = None
+    strict: bool | None = None
+    defer_loading: bool | None = None
+
+
+class _Tool(BaseModel):
+    type: str = "function"
+    function: _Function
+    defer_loading: bool | None = None
+
 
 class StreamOptions(BaseModel):
-    include_usage: bool = False
-    continuous_usage_stats: bool = False
+    include_usage: bool | None = False
+    continuous_usage_stats: bool | None = False
 
 
-class ChatBody(Rendered):
+class JsonSchema(BaseModel):
+    name: str
+    description: str | None = None
+    schema_: Annotated[dict[str, object] | None, Field(alias="schema")] = None
+    strict: StrictBool | None = None
+
+
+class ResponseFormat(BaseModel):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+
+class StructuresResponseFormat(BaseModel):
+    begin: str
+    schema_: Annotated[dict[str, object] | None, Field(alias="schema")] = None
+    end: str
+
+
+class LegacyStructuralTagResponseFormat(BaseModel):
+    type: Literal["structural_tag"]
+    structures: list[StructuresResponseFormat]
+    triggers: list[str]
+    at_least_one: bool = False
+
+
+class StructuralTag(BaseModel):
+    type: Literal["structural_tag"]
+    format: dict[str, Any]
+
+
+class Sampled(BaseModel):
+    """What both routes know of sampling. A field that has no null here has none in the engine."""
+
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: dict[str, float] | None = None
+    n: int = 1
+    seed: int | None = None
+    min_tokens: int = 0
+    regex: str | None = None
+    ebnf: str | None = None
+    ignore_eos: bool = False
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    response_format: ResponseFormat | LegacyStructuralTagResponseFormat | StructuralTag | None = (
+        None
+    )
+    user: str | None = None
+
+    def stops(self) -> tuple[str, ...]:
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+
+class ChatBody(Rendered, Sampled):
     """`POST /v1/chat/completions`."""
 
     model: str = "default"
@@ -111,10 +191,12 @@ class ChatBody(Rendered):
     max_completion_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
-    n: int = 1
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] = Field(default_factory=list)
-    ignore_eos: bool = False
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    logprobs: bool = False
+    top_logprobs: int | None = None
+    parallel_tool_calls: bool = True
     rid: str | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
@@ -122,17 +204,8 @@ class ChatBody(Rendered):
     return_cached_tokens_details: bool = False
     return_output_ids_in_sglext: bool = False
 
-    def stops(self) -> tuple[str, ...]:
-        match self.stop:
-            case None:
-                return ()
-            case str() as one:
-                return (one,)
-            case many:
-                return tuple(many)
 
-
-class CompletionBody(BaseModel):
+class CompletionBody(Sampled):
     """`POST /v1/completions`; several prompts in one request are not simulated."""
 
     model: str = "default"
@@ -140,23 +213,19 @@ class CompletionBody(BaseModel):
     stream: bool = False
     stream_options: StreamOptions | None = None
     max_tokens: int = Field(default=16, gt=0)
-    temperature: float | None = None
-    top_p: float | None = None
-    n: int = 1
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
     echo: bool = False
     logprobs: int | None = None
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
-    ignore_eos: bool = False
     rid: str | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
     priority: int | None = None
     return_cached_tokens_details: bool = False
     return_token_ids: bool = False
-
-    def stops(self) -> tuple[str, ...]:
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
 
 class SamplingParams(BaseModel):

@@ -5,13 +5,14 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from bench.engine_sim import wire
-from bench.engine_sim.bodies import ChatBody
+from bench.engine_sim.bodies import ChatBody, CompletionBody
 from bench.engine_sim.changes import Namespace
 from bench.engine_sim.config import CallConfig
 from bench.engine_sim.connection import (
@@ -23,7 +24,7 @@ from bench.engine_sim.connection import (
 from bench.engine_sim.engine import Answer, Ask, SimulatedEngine
 from bench.engine_sim.limits import RequestRefusedError
 from bench.engine_sim.prompting import prompt_ids
-from bench.engine_sim.request import EngineRequest
+from bench.engine_sim.request import EngineRequest, FinishReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +49,34 @@ class _Reply:
             block["output_ids"] = [list(request.output) for request in requests]
         return block or None
 
+    @property
+    def makes_calls(self) -> bool:
+        """Whether the answers are calls that the engine can read."""
+        return self.engine.config.reads_calls and bool(_calls(self.engine, self.body))
+
     def calls(self, request: EngineRequest) -> list[wire.Json]:
-        """The calls that an answer is, as far as the engine can read them."""
-        config = self.engine.config
-        calls = _calls(self.engine, self.body) if config.reads_calls else ()
+        """The calls that an ended answer is, as far as the engine can read them.
+
+        One that the answer was cut off in is among those of a stream, its JSON closed; of a whole
+        answer it is left out.
+
+        Source: sglang 0.5.23 entrypoints/openai/serving_chat.py `_check_for_unstreamed_tool_args`,
+        `_process_tool_calls`.
+        """
+        if not self.makes_calls:
+            return []
+        calls = _calls(self.engine, self.body)
+        if request.finish is not FinishReason.STOP:
+            calls = self._said(calls, len(request.output))
         return [wire.tool_call(call, request, index) for index, call in enumerate(calls)]
+
+    def _said(self, calls: tuple[CallConfig, ...], tokens: int) -> tuple[CallConfig, ...]:
+        """Those that so many tokens hold, or in a stream begin."""
+        texts = accumulate(call.text for call in calls)
+        ends = [len(self.engine.model.encode(text, add_special_tokens=False)) for text in texts]
+        starts = (0, *(end + 1 for end in ends[:-1]))
+        least = starts if self.body.stream else ends
+        return tuple(call for call, needed in zip(calls, least, strict=True) if needed <= tokens)
 
     def usage(self) -> wire.Json:
         requests = [answer.request for answer in self.answers]
@@ -91,6 +115,28 @@ def check_sampling(
         raise RequestRefusedError(f"top_p must be in (0, 1], got {top_p}.")
     if max_new_tokens is not None and max_new_tokens < 0:
         raise RequestRefusedError(f"max_new_tokens must be at least 0, got {max_new_tokens}.")
+
+
+def check_sampled(body: ChatBody | CompletionBody, max_new_tokens: int | None) -> None:
+    """The same for what only the OpenAI routes have of it; raises RequestRefusedError."""
+    check_sampling(max_new_tokens, body.temperature, body.top_p)
+    if body.min_p is not None and not 0 <= body.min_p <= 1:
+        raise RequestRefusedError(f"min_p must be in [0, 1], got {body.min_p}.")
+    if body.top_k is not None and (body.top_k < -1 or body.top_k == 0):
+        raise RequestRefusedError(f"top_k must be -1 (disable) or at least 1, got {body.top_k}.")
+    for name in ("frequency_penalty", "presence_penalty"):
+        if not -2 <= (penalty := getattr(body, name)) <= 2:
+            raise RequestRefusedError(f"{name} must be in [-2, 2], got {penalty}.")
+    if body.repetition_penalty is not None and not 0 < body.repetition_penalty <= 2:
+        raise RequestRefusedError(
+            "repetition_penalty must be in (0, 2] (1.0 = no penalty), "
+            f"got {body.repetition_penalty}."
+        )
+    if max_new_tokens is not None and not 0 <= body.min_tokens <= max_new_tokens:
+        raise RequestRefusedError(
+            f"min_new_tokens must be in [0, max_new_tokens({max_new_tokens})], got "
+            f"{body.min_tokens}."
+        )
 
 
 def custom_labels(request: Request, engine: SimulatedEngine) -> Mapping[str, str]:
@@ -134,7 +180,7 @@ def _submit(engine: SimulatedEngine, body: ChatBody, labels: Mapping[str, str]) 
         raise RequestRefusedError("input_ids cannot be empty.")
     ids = body.input_ids if body.input_ids is not None else prompt_ids(engine.model, body)
     limit = body.max_completion_tokens if body.max_tokens is None else body.max_tokens
-    check_sampling(limit, body.temperature, body.top_p)
+    check_sampled(body, limit)
     rid = body.rid or uuid.uuid4().hex
     answers = [
         engine.submit(
@@ -144,7 +190,7 @@ def _submit(engine: SimulatedEngine, body: ChatBody, labels: Mapping[str, str]) 
                 namespace=namespace(body.cache_salt, _with_adapter(engine, body)),
                 max_new_tokens=limit,
                 stops=body.stops(),
-                stop_ids=tuple(body.stop_token_ids),
+                stop_ids=tuple(body.stop_token_ids or ()),
                 ignore_eos=body.ignore_eos,
                 priority=body.priority,
                 labels=labels,
@@ -191,7 +237,8 @@ async def _parts(reply: _Reply) -> AsyncGenerator[bytes]:
             end = wire.delta(index, answer.request)
             for call in reply.calls(answer.request):
                 yield wire.sse(wire.chunk(head, [wire.delta(index, tool_calls=[call])]))
-                end["finish_reason"] = "tool_calls"
+                if answer.request.finish is FinishReason.STOP:
+                    end["finish_reason"] = "tool_calls"
             yield wire.sse(wire.chunk(head, [end]))
         if (sglext := reply.sglext()) is not None:
             yield wire.sse(wire.chunk(head, [], usage=None, sglext=sglext))
@@ -214,7 +261,7 @@ async def _spoken(reply: _Reply, index: int, answer: Answer) -> AsyncGenerator[b
             )
         stream = answer.request.text
         text = stream.text[said : stream.sayable]
-        if not text or reply.calls(answer.request):
+        if not text or reply.makes_calls:
             continue
         said += len(text)
         usage = (

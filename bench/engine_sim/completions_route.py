@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from bench.engine_sim import wire
 from bench.engine_sim.bodies import CompletionBody
-from bench.engine_sim.chat_route import check_sampling, custom_labels, namespace
+from bench.engine_sim.chat_route import check_sampled, custom_labels, namespace
 from bench.engine_sim.connection import (
     JsonResponse,
     read_body,
@@ -85,7 +85,7 @@ def _submit(request: Request, engine: SimulatedEngine, body: CompletionBody) -> 
     """Queue a body's n requests. Raises RequestRefusedError."""
     if not body.prompt:
         raise RequestRefusedError("Prompt cannot be empty")
-    check_sampling(body.max_tokens, body.temperature, body.top_p)
+    check_sampled(body, body.max_tokens)
     text = body.prompt
     ids = engine.model.encode(text, add_special_tokens=True) if isinstance(text, str) else text
     rid = body.rid or uuid.uuid4().hex

@@ -74,7 +74,7 @@ class CallConfig:
     Attributes:
         text: as the model writes it, control tokens spelled out.
         name: of the tool, as the engine's parser of tool calls reads it out of the text.
-        arguments: JSON text, likewise.
+        arguments: JSON text, likewise; or what else a model wrote.
     """
 
     text: str

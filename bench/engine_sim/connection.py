@@ -40,7 +40,7 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
     except orjson.JSONDecodeError as error:
         raise _invalid(f"JSON decode error: {error}") from error
     except ValidationError as error:
-        raise _invalid(str(error)) from error
+        raise RequestRefusedError(_dump(error, request.url.path), type="Bad Request") from error
 
 
 def refused(error: RequestRefusedError) -> Response:
@@ -119,6 +119,22 @@ class FaultInjector:
 async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _dump(error: ValidationError, path: str) -> str:
+    """A body that isn't of its kind, as SGLang tells it: with its own source and what was sent.
+
+    Source: sglang 0.5.23 entrypoints/http_server.py validation_exception_handler; a real answer.
+    """
+    errors = [
+        {name: each[name] for name in ("type", "loc", "msg", "input", "ctx") if name in each}
+        | {"loc": ("body", *each["loc"])}
+        for each in error.errors(include_url=False)
+    ]
+    head = f"{len(errors)} validation error{'' if len(errors) == 1 else 's'}:"
+    lines = "".join(f"\n  {each}" for each in errors)
+    source = "/usr/lib/python3.11/site-packages/sglang/srt/entrypoints/http_server.py"
+    return f'{head}{lines}\n\n  File "{source}", line 1870, in route\n    POST {path} {errors}'
 
 
 def _invalid(message: str) -> RequestRefusedError:

@@ -161,11 +161,12 @@ def _choice(index: int, request: EngineRequest, calls: Sequence[Json]) -> Json:
     }
     if calls:
         message["tool_calls"] = list(calls)
+    stopped = request.finish is FinishReason.STOP
     return {
         "index": index,
         "message": message,
         "logprobs": None,
-        "finish_reason": "tool_calls" if calls else request.finish,
+        "finish_reason": "tool_calls" if calls and stopped else request.finish,
         "matched_stop": request.matched_stop,
     }
 

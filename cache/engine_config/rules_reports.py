@@ -72,14 +72,27 @@ def _metrics(engine: Process) -> Found:
 
 def _tool_calls(engine: Process) -> Found:
     """Only by an engine's own account: a command doesn't show whether there will be tools."""
-    if engine.resolved and "tool_call_parser" in engine.unset:
+    if not engine.resolved:
+        return
+    setting = engine.last("tool_call_parser")
+    if "tool_call_parser" in engine.unset:
         yield missing("FW751", _NO_CALLS, engine, "tool_call_parser")
+    elif setting is not None and setting.values == (_DEMANDED_CALLS,):
+        yield found("FW751", _ONLY_DEMANDED, setting)
 
 
+# Source: deploy/engine-guard, foreword_guard/demanded_calls.py.
+_DEMANDED_CALLS = "foreword_json"
 _NO_CALLS = (
-    "The engine has no parser of tool calls, so calls come back as text; start it with "
-    "--tool-call-parser auto, or with a format by name (llama3, qwen, …) where SGLang can't tell "
-    "it by the chat template."
+    "The engine has no parser of tool calls, so calls come back as text, and requests that demand "
+    "one are refused; start it with --tool-call-parser auto, or with a format by name (llama3, "
+    "qwen, …) where SGLang can't tell it by the chat template."
+)
+_ONLY_DEMANDED = (
+    "The engine reads calls that a request demands (tool_choice required, or a function) and no "
+    "others, since SGLang can't tell by the chat template how its model writes them: those come "
+    "back as text; if the model was trained to call tools, name its format (--tool-call-parser "
+    "llama3, qwen, …)."
 )
 
 

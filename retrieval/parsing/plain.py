@@ -7,6 +7,7 @@ from retrieval.documents import Block, BlockKind
 from retrieval.errors import UnreadableDocumentError
 from retrieval.parsing.layout import Layout, clean_text, short_title
 from retrieval.parsing.limits import check_length
+from retrieval.parsing.signatures import named_why
 
 _PARAGRAPH = re.compile(r"\S.*(?:\n[^\S\n]*\S.*)*")
 # A heading and its signs are short; whatever is longer isn't looked at.
@@ -17,6 +18,10 @@ _LEVELS = 6
 _CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _CHARS_PER_CONTROL = 20
 _START_BYTES = 4096
+_BINARY = (
+    "it holds NUL bytes or other control characters, so it is not text; "
+    "export it as text, HTML or PDF."
+)
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -41,18 +46,16 @@ def decode(name: str, data: bytes) -> str:
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError as exc:
+        why = named_why(name) or (_BINARY if _looks_binary(body.decode("latin-1")) else None)
         raise UnreadableDocumentError(
             name,
-            f"it isn't {encoding.upper()} text (byte {exc.start:,} is {body[exc.start]:#04x}); "
+            why
+            or f"it isn't {encoding.upper()} text (byte {exc.start:,} is {body[exc.start]:#04x}); "
             "save it as UTF-8 and upload it again.",
         ) from exc
     check_length(name, len(text))
     if _looks_binary(text):
-        raise UnreadableDocumentError(
-            name,
-            "it holds NUL bytes or other control characters, so it is not text; "
-            "export it as text, HTML or PDF.",
-        )
+        raise UnreadableDocumentError(name, named_why(name) or _BINARY)
     return text
 
 

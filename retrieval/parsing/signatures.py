@@ -32,10 +32,30 @@ _STARTS = (
     (b"RIFF", "a picture, sound or video file", _RECORDING),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old or protected Office file", _OLD_OFFICE),
 )
+# Whose first bytes aren't among the above, or are damaged: what the ending says.
+_NAMED: tuple[tuple[str, str, str], ...] = (
+    ("png jpg jpeg jpe gif webp bmp tif tiff heic heif avif ico psd raw", "a picture", _PICTURE),
+    ("mp3 wav flac ogg oga opus m4a aac wma aiff", "a sound recording", _RECORDING),
+    ("mp4 m4v mov avi mkv webm mpg mpeg wmv", "a video", _RECORDING),
+    ("zip gz tgz bz2 xz zst 7z rar tar", "an archive", _ARCHIVE),
+    ("exe dll so dylib o a class pyc wasm", "a program", _PROGRAM),
+    ("doc xls ppt xlsx pptx", "an Office file", _OLD_OFFICE),
+)
+_ENDINGS = {
+    ending: f"by its name it is {what}, which isn't read: text, Markdown, HTML, PDF, Word, CSV, "
+    f"JSON and source code are; {advice}"
+    for endings, what, advice in _NAMED
+    for ending in endings.split()
+}
 _TAR = (b"ustar", 257)
 _VIDEO = (b"ftyp", 4)
 # The name of the stream that holds an encrypted DOCX. Source: [MS-OFFCRYPTO] 2.3.4.4.
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
+
+
+def named_why(name: str) -> str | None:
+    """What the name of a file that is no text says of it, as the rest of a sentence."""
+    return _ENDINGS.get(name.rpartition(".")[2].lower())
 
 
 def unreadable_why(data: bytes) -> str | None:

@@ -99,7 +99,7 @@ class Counts:
 
 def say(client: openai.OpenAI, messages: list[Any], **fields: Any) -> Any:
     answer = client.chat.completions.create(
-        model="default", messages=messages, max_tokens=40, temperature=0, **fields
+        model="default", messages=messages, max_tokens=120, temperature=0, **fields
     )
     messages.append(answer.choices[0].message.model_dump(exclude_none=True))
     return answer

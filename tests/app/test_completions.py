@@ -144,7 +144,7 @@ def test_several_prompts_stream_as_one(client: openai.OpenAI) -> None:
         ({"prompt": ["a", ""]}, "prompt"),
         ({"prompt": [[]]}, "prompt"),
         ({"prompt": {"a": 1}}, "prompt"),
-        ({"prompt": [True]}, "prompt"),
+        ({"prompt": [True]}, "prompt.0"),
         ({"prompt": ["a"] * 2049}, "prompt"),
         ({"prompt": "a " * 9000}, "prompt"),
         ({"max_tokens": 0}, "max_tokens"),
@@ -217,3 +217,5 @@ def test_without_an_engine_the_answer_is_503(tmp_path: Path) -> None:
         )
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] == "engine_not_ready"
+    assert int(answer.headers["retry-after"]) > 0
+    assert "127.0.0.1:9" not in answer.text

@@ -146,7 +146,9 @@ def _client(settings: Settings) -> Iterator[openai.OpenAI]:
 def test_a_hybrid_shows_its_core_first(client: openai.OpenAI, ports: str) -> None:
     block = ask(client, "What do tickets to Eskdale cost?", collection=ports, mode="hybrid")
     assert block["mode"] == "hybrid"
-    assert block["mode_reason"].startswith("asked for; no document was found often enough")
+    assert block["mode_reason"].startswith(
+        "the request asks for it; no document was found often enough"
+    )
 
 
 def test_a_document_that_poses_as_the_prompt_is_shown_as_text(client: openai.OpenAI) -> None:

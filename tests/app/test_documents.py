@@ -79,7 +79,7 @@ def test_an_empty_question_is_refused_in_every_mode(
 def test_a_mode_that_is_asked_for_is_used(client: openai.OpenAI, ferry: str) -> None:
     block = ask(client, "What does a dog pay?", collection="ferry", mode="rag").foreword
     assert (block["template"], block["collection"], block["mode"]) == ("docqa@2", "ferry", "rag")
-    assert block["mode_reason"] == "asked for"
+    assert block["mode_reason"] == "the request asks for it"
 
 
 def test_the_second_question_by_cag_reuses_nearly_all_of_the_prompt(

@@ -113,3 +113,5 @@ def test_a_real_model_refuses_what_it_would_cut_off(
         with pytest.raises(openai.BadRequestError) as caught:
             client.embeddings.create(model=name, input=["short", "ferry " * 300])
         assert "input 1 has 300 tokens, and the model reads 254" in caught.value.message
+        with pytest.raises(openai.BadRequestError, match="600,000 characters"):
+            client.embeddings.create(model=name, input="ferry " * 100_000)

@@ -32,6 +32,37 @@ def test_a_live_process_says_so(http: httpx.Client) -> None:
     assert http.get("/livez").json() == {"status": "ok"}
 
 
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/ui/", "/v1/models"])
+def test_a_head_request_is_a_get_without_a_body(http: httpx.Client, path: str) -> None:
+    got, head = http.get(path), http.head(path)
+    assert head.status_code == got.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-type"] == got.headers["content-type"]
+    counted = of("foreword_http_requests_total", route="/livez", method="HEAD", code="200")
+    if path == "/livez":
+        assert metrics(http)[counted] >= 1
+
+
+def test_browsers_are_led_from_the_root_to_the_page(http: httpx.Client) -> None:
+    led = http.get("/", headers={"accept": "text/html,*/*"})
+    assert (led.status_code, led.headers["location"]) == (307, "ui/")
+    for path in ("/", "/docs"):
+        told = http.get(path)
+        assert (told.status_code, told.json()["error"]["code"]) == (404, "unknown_url")
+        assert "/ui" in told.json()["error"]["message"]
+        assert "/v1" in told.json()["error"]["message"]
+
+
+def test_what_is_refused_before_it_is_understood_is_counted_by_its_code(http: httpx.Client) -> None:
+    counted = of("foreword_request_errors_total", code="invalid_request")
+    before = metrics(http).get(counted, 0)
+    for path in ("/v1/chat/completions", "/v1/completions", "/v1/responses"):
+        assert http.post(path, content=b"{").status_code == 400
+    assert http.get("/v1/responses/resp_1").status_code == 404  # no model request
+    assert http.post("/v1/chat/completions", json=_QUESTION | {"max_tokens": 0}).status_code == 400
+    assert metrics(http)[counted] == before + 4
+
+
 def test_readiness_tells_of_each_replica(http: httpx.Client) -> None:
     ready = http.get("/readyz").json()
     told = ready["replicas"]["engine-0"]

@@ -205,6 +205,27 @@ def test_functions_reach_the_prompt(client: openai.OpenAI) -> None:
     assert answer.tools[0].name == "now"
 
 
+def test_documents_and_functions_together_are_refused_with_a_way_out(
+    client: openai.OpenAI, words: str
+) -> None:
+    function = {"name": "now", "parameters": {"type": "object"}}
+    tools: list[Any] = [search(words), {"type": "function", **function}]
+    with pytest.raises(openai.BadRequestError, match="file_search and functions") as refused:
+        ask(client, tools=tools)
+    assert refused.value.param == "tools"
+    assert "/v1/vector_stores/{id}/search" in refused.value.message
+    with pytest.raises(openai.BadRequestError, match="leave the collection out") as refused:
+        client.chat.completions.create(
+            model="default",
+            messages=[{"role": "user", "content": QUESTION}],
+            tools=[{"type": "function", "function": function}],  # type: ignore[list-item]
+            extra_body={"foreword": {"collection": words}},
+        )
+    assert refused.value.param == "tools"
+    answer = ask(client, tools=tools, tool_choice="none")
+    assert [item.type for item in answer.output] == ["message"]
+
+
 def test_an_answer_that_breaks_off_says_so(
     client: openai.OpenAI, simulator: SimulatorThread
 ) -> None:
@@ -267,3 +288,51 @@ def test_the_ledger_has_responses_like_all_requests(client: openai.OpenAI, gatew
     story = json.loads(httpx.get(url, trust_env=False).text)
     assert story["request_id"] == answer.id
     assert story["template"] == "chat@1"
+
+
+def test_input_tokens_are_those_of_the_prompt_that_is_made(client: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"model": "default", "input": "When?", "instructions": "Be brief."}
+    counted = client.responses.input_tokens.count(**asked)
+    assert counted.object == "response.input_tokens"
+    first = client.responses.create(**asked, max_output_tokens=4)
+    assert first.usage is not None
+    assert counted.input_tokens == first.usage.input_tokens
+    goes_on = {"model": "default", "input": "Why?", "previous_response_id": first.id}
+    longer = client.responses.input_tokens.count(**goes_on)
+    second = client.responses.create(**goes_on, max_output_tokens=4)
+    assert second.usage is not None
+    assert longer.input_tokens == second.usage.input_tokens > counted.input_tokens
+
+
+def test_input_tokens_of_a_conversation_are_counted_without_taking_a_turn(
+    client: openai.OpenAI,
+) -> None:
+    conversation = client.conversations.create(items=[{"role": "user", "content": "I am Ada."}])
+    asked: dict[str, Any] = {"conversation": conversation.id, "input": "Who am I?"}
+    counted = client.responses.input_tokens.count(**asked).input_tokens
+    assert counted > client.responses.input_tokens.count(input="Who am I?").input_tokens
+    assert len(client.conversations.items.list(conversation.id).data) == 1
+    made = client.responses.create(model="default", **asked, max_output_tokens=4)
+    assert made.usage is not None
+    assert counted == made.usage.input_tokens
+
+
+def test_input_tokens_may_be_more_than_the_model_reads(client: openai.OpenAI) -> None:
+    assert client.responses.input_tokens.count(input="ferry " * 9000).input_tokens > 8192
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"input": None}, "input"),
+        ({"input": "x", "personality": "friendly"}, "personality"),
+        ({"input": "x", "model": "agent:researcher"}, "model"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input.0.content.0"),
+    ],
+)
+def test_what_has_no_prompt_is_not_counted(
+    client: openai.OpenAI, fields: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.input_tokens.count(**fields)
+    assert caught.value.param == param

@@ -22,6 +22,9 @@ def tokenizer(tokenizer_folder: Path) -> PromptTokenizer:
         {"stop": "a"}, {"stop": ["a", "b"]}, {"stop_token_ids": [1, 2]}, {"regex": "a+"},
         {"logit_bias": {"1": -100, "2": 5.5}}, {"response_format": {"type": "json_object"}},
         {"n": None, "stop": None, "logit_bias": None}, {"another": 2**99},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}},
+        {"response_format": {"type": "json_schema", "schema": {}}}, {"top_p": 1, "top_k": 1},
+        {"frequency_penalty": -2, "presence_penalty": 0.5, "repetition_penalty": 2, "min_p": 0},
     ],
 )  # fmt: skip
 def test_what_is_documented_goes_on(
@@ -40,7 +43,12 @@ def test_what_is_documented_goes_on(
         ("stop_token_ids", [True]), ("stop_token_ids", "1"), ("logit_bias", {"1": 101}),
         ("logit_bias", {"x": 1}), ("logit_bias", {"9" * 5000: 1}), ("logit_bias", {"1": True}),
         ("logit_bias", {"1": float("nan")}), ("logit_bias", []), ("regex", "a" * 4097),
-        ("ebnf", 1), ("response_format", {"a": "b" * 70_000}),
+        ("ebnf", 1), ("response_format", {"a": "b" * 70_000}), ("response_format", {"type": "xml"}),
+        ("response_format", {"type": "json_schema", "json_schema": {"name": "x"}}),
+        ("top_k", 0), ("top_p", 0), ("top_p", "1"), ("top_p", float("nan")), ("min_p", 1.1),
+        ("frequency_penalty", 3), ("presence_penalty", "1"), ("repetition_penalty", 0),
+        ("logprobs", 1), ("parallel_tool_calls", "yes"), ("ignore_eos", 0), ("store", "no"),
+        ("user", 5), ("metadata", {"a": 1}), ("service_tier", []),
     ],
 )  # fmt: skip
 def test_what_is_out_of_bounds_is_named(

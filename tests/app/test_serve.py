@@ -22,15 +22,41 @@ from tests.gateways import gateway_settings
         ({"REPLICAS__DISCOVERY": "kubernetes", "REPLICAS__KUBERNETES": "a/b:1"}, "only in a pod"),
         ({"REPLICAS__URLS": '["engine-1:30000"]'}, "FOREWORD_REPLICAS__URLS: this URL can't be"),
         ({"ENGINE__URL": "http://me@engine-1"}, "FOREWORD_ENGINE__URL: this URL can't be"),
+        (
+            {"ENGINE__URL": "http://127.0.0.1:18466", "GATEWAY__PORT": "18466"},
+            "FOREWORD_ENGINE__URL: http://127.0.0.1:18466 can't be asked: it is this",
+        ),
+        (
+            {"REPLICAS__URLS": '["http://10.0.0.1:1", "http://169.254.169.254:80"]'},
+            "FOREWORD_REPLICAS__URLS: http://169.254.169.254:80 can't be asked: 169.254.169.254 is "
+            "a link-local or multicast address",
+        ),
+        ({"TIERS__URL": "http://169.254.169.254"}, "FOREWORD_TIERS__URL: http://169.254.169.254 "),
+        (
+            {
+                "REPLICAS__URLS": '["http://127.0.0.1:18467"]',
+                "TIERS__PORT": "18466",
+                "GATEWAY__PORT": "18466",
+            },
+            "FOREWORD_TIERS__PORT: http://127.0.0.1:18466 can't be asked",
+        ),
+        (
+            {"REPLICAS__URLS": '["http://127.0.0.1:1"]', "TIERS__URLS": '["http://[fe80::1]:1"]'},
+            "FOREWORD_TIERS__URLS: http://[fe80::1]:1 can't be asked",
+        ),
+        (
+            {"SHADOW__URL": "http://localhost:18466/v1", "GATEWAY__PORT": "18466"},
+            "FOREWORD_SHADOW__URL: http://localhost:18466/v1 can't be asked",
+        ),
     ],
 )
-def test_replicas_that_cannot_be_are_one_sentence_and_status_3(
+def test_replicas_that_cannot_be_are_one_sentence_and_status_2(
     tmp_path: Path, settings: dict[str, str], says: str
 ) -> None:
     env = {f"FOREWORD_{name}": value for name, value in settings.items()}
     env |= {"FOREWORD_HOME": str(tmp_path), "FOREWORD_RETRIEVAL__EMBEDDER": "hashing"}
-    result = CliRunner().invoke(serve, ["--port", "0"], env=env)
-    assert result.exit_code == 3
+    result = CliRunner().invoke(serve, env={"FOREWORD_GATEWAY__PORT": "0"} | env)
+    assert result.exit_code == 2
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1
 

@@ -42,7 +42,7 @@ def test_the_home_folder_is_expanded_and_nothing_can_be_changed() -> None:
 def test_a_wrong_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREWORD_GATEWAY__PORT", "many")
     done = CliRunner().invoke(main, ["serve"])
-    assert done.exit_code == 3
+    assert done.exit_code == 2
     assert done.stderr.startswith("FOREWORD_GATEWAY__PORT: ")
     assert len(done.stderr.splitlines()) == 1
 
@@ -50,7 +50,7 @@ def test_a_wrong_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> No
 def test_finer_figures_may_not_be_kept_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREWORD_LEDGER__ROWS_DAYS", "100")
     done = CliRunner().invoke(main, ["serve"])
-    assert done.exit_code == 3
+    assert done.exit_code == 2
     assert "FOREWORD_LEDGER" in done.stderr
     assert "hourly_days" in done.stderr
 

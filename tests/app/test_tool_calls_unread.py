@@ -1,4 +1,5 @@
-"""An engine that can't tell its model's tool calls from text: told once requests bring tools."""
+"""An engine that can't tell its model's tool calls from text: told once requests bring tools, and
+not asked for a call that must come."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,36 @@ def ask(http: httpx.Client, **fields: object) -> dict[str, Any]:
     assert answer.status_code == 200
     message: dict[str, Any] = answer.json()["choices"][0]["message"]
     return message
+
+
+CHOSEN = {"type": "function", "function": {"name": "now"}}
+ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NOW]}}
+
+
+@pytest.mark.parametrize("choice", ["required", CHOSEN, ALLOWED], ids=["any", "named", "allowed"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_a_call_that_must_come_is_refused_where_it_would_come_as_text(
+    http: httpx.Client, reads_calls: bool, choice: object, stream: bool
+) -> None:
+    messages = [{"role": "user", "content": "What time is it?"}]
+    body = {"model": "default", "messages": messages, "max_tokens": 40, "tools": [NOW]}
+    answer = http.post(
+        "/v1/chat/completions", json=body | {"tool_choice": choice, "stream": stream}
+    )
+    assert answer.status_code == (200 if reads_calls else 400)
+    if not reads_calls:
+        error = answer.json()["error"]
+        assert (error["type"], error["param"]) == ("invalid_request_error", "tool_choice")
+        assert "--tool-call-parser" in error["message"]
+
+
+def test_a_response_is_refused_alike(http: httpx.Client, reads_calls: bool) -> None:
+    body = {"model": "default", "input": "What time is it?", "max_output_tokens": 40}
+    body |= {"tools": [{"type": "function", **NOW["function"]}]}  # type: ignore[dict-item]
+    answer = http.post("/v1/responses", json=body | {"tool_choice": "required"})
+    assert answer.status_code == (200 if reads_calls else 400)
+    if not reads_calls:
+        assert answer.json()["error"]["param"] == "tool_choice"
 
 
 def reasons(http: httpx.Client) -> list[str]:

@@ -11,6 +11,7 @@ from cache.plot_flame import flame_figure
 from cache.plot_layout import safe
 from cache.plot_time import time_figure
 from cache.plot_ttft import ttft_figure
+from cache.report_flame import pieces
 from cache.report_numbers import brief, count, duration, percent, share, short
 from cache.report_parts import Label, cut, display_width
 from cache.report_tables import sparkline
@@ -251,3 +252,20 @@ def test_wide_characters_take_two_columns() -> None:
     assert display_width("東京") == 4
     assert cut("東京都", 5) == "東京…"
     assert cut("東京都", 6) == "東京都"
+
+
+def test_all_prompts_together_re_use_what_their_pieces_did() -> None:
+    """What the root has of its own, of prompts shorter than a page, stands for nobody else."""
+    piece = FlameNode(
+        label="rules", tokens=64, requests=9, served_tokens=576, cached_tokens=512, known_tokens=576
+    )
+    root = FlameNode(
+        label="", tokens=0, requests=12, served_tokens=21, cached_tokens=0, known_tokens=21,
+        children=(piece,),
+    )  # fmt: skip
+    whole, rules = pieces(root)
+    assert (whole.rate, whole.reused) == (512 / 597, "85.7 %")
+    assert rules.rate == 512 / 576
+    (icicle,) = flame_figure(root)["data"]
+    assert icicle["customdata"][0].endswith("85.7 % of them were re-used")
+    assert icicle["customdata"][1].endswith("88.8 % of its own were re-used")

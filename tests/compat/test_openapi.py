@@ -11,8 +11,9 @@ import jsonschema_rs
 import pytest
 
 from app.main import create_app
+from app.openai_fields import IGNORED_FIELDS
 from app.openapi import OPERATIONS
-from app.schemas import FORWARDED_FIELDS, IGNORED_FIELDS
+from app.schemas import FORWARDED_FIELDS
 from tests.gateways import gateway_settings
 
 
@@ -52,16 +53,26 @@ def test_chat_completions_fields_are_those_that_are_taken(document: dict[str, An
     schema = document["components"]["schemas"]["ChatCompletionRequest"]
     own = {"model", "messages", "stream", "stream_options", "max_tokens", "foreword"}
     own.add("max_completion_tokens")
-    assert set(schema["properties"]) == own | FORWARDED_FIELDS | IGNORED_FIELDS
-    assert schema["additionalProperties"] is False
+    defaults = {"function_call", "functions", "modalities", "verbosity"}
+    assert set(schema["properties"]) == own | FORWARDED_FIELDS | IGNORED_FIELDS | defaults
+    assert schema["additionalProperties"] == {"type": "null"}
 
 
 def test_bounds_of_the_wire_are_in_it(document: dict[str, Any]) -> None:
     chat = document["components"]["schemas"]["ChatCompletionRequest"]["properties"]
-    assert (chat["n"]["minimum"], chat["n"]["maximum"]) == (1, 128)
-    assert chat["top_logprobs"]["maximum"] == 20
-    assert chat["temperature"]["maximum"] == 100
-    assert chat["stop_token_ids"]["maxItems"] == 256
+    bounds = {name: schema["anyOf"][0] for name, schema in chat.items() if "anyOf" in schema}
+    assert (bounds["n"]["minimum"], bounds["n"]["maximum"]) == (1, 128)
+    assert bounds["top_logprobs"]["maximum"] == 20
+    assert bounds["temperature"]["maximum"] == 100
+    assert bounds["stop_token_ids"]["maxItems"] == 256
+
+
+def test_whatever_may_be_left_out_may_be_null(document: dict[str, Any]) -> None:
+    for name in ("ChatCompletionRequest", "CompletionRequest", "EmbeddingsRequest"):
+        schema = document["components"]["schemas"][name]
+        for field, told in schema["properties"].items():
+            can_be_null = {"type": "null"} in told.get("anyOf", ())
+            assert can_be_null is (field not in schema["required"]), f"{name}.{field}"
 
 
 @pytest.mark.parametrize(

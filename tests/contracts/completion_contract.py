@@ -66,6 +66,12 @@ class CompletionContract(Contract):
         for prompt in ("", []):
             assert client.refusal("/v1/completions", _body(client, prompt))
 
+    def test_most_fields_can_not_be_null(self, client: Client) -> None:
+        for field in ("temperature", "top_p", "presence_penalty", "n", "max_tokens", "echo"):
+            problem = client.refusal("/v1/completions", _body(client, "a") | {field: None})
+            assert f"'{field}'" in problem["message"]
+        assert client.post("/v1/completions", _body(client, "a") | {"seed": None}).is_success
+
 
 def _body(client: Client, prompt: str | list[int], **fields: Any) -> Json:
     return {

@@ -107,6 +107,11 @@ class ErrorContract(Contract):
             {"max_tokens": -1},
             {"temperature": -1},
             {"top_p": 2},
+            {"top_k": 0},
+            {"min_p": 2},
+            {"frequency_penalty": 3},
+            {"presence_penalty": -3},
+            {"repetition_penalty": 0},
         ],
         ids=repr,
     )
@@ -126,14 +131,33 @@ class ErrorContract(Contract):
             {"input_ids": ["a"]},
             {"cache_salt": 5},
             {"priority": "x"},
+            {"n": None},
+            {"logprobs": None},
+            {"frequency_penalty": None},
+            {"presence_penalty": None},
+            {"parallel_tool_calls": None},
+            {"ignore_eos": None},
+            {"min_tokens": None},
+            {"stream": None},
+            {"response_format": {"type": "xml"}},
+            {"response_format": {"type": "json_schema", "json_schema": {}}},
+            {"tools": [{"type": "function", "function": {"name": 3}}]},
         ],
         ids=repr,
     )
     def test_a_value_of_another_type(self, client: Client, fields: dict[str, object]) -> None:
         problem = client.refusal("/v1/chat/completions", client.body("x") | fields)
         assert problem["object"] == "error"
+        assert "http_server.py" in problem["message"]
         assert problem["type"] == "Bad Request"
         assert problem["code"] == 400
+
+    @pytest.mark.parametrize(
+        "field",
+        ["temperature", "top_p", "top_k", "min_p", "seed", "stop", "tools", "response_format"],
+    )
+    def test_what_may_be_null(self, client: Client, field: str) -> None:
+        assert client.post("/v1/chat/completions", client.body("x") | {field: None}).is_success
 
     @pytest.mark.parametrize(
         ("content", "media_type"),

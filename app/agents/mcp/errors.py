@@ -52,6 +52,10 @@ class McpUnavailableError(McpError):
         self.problem = problem
         self.said = said
 
+    @property
+    def told(self) -> str:
+        return f"the MCP server {self.server!r} isn't there; try again in a few seconds"
+
 
 class McpOutcomeUnknownError(McpError, OutcomeUnknownError):
     """It was asked, and didn't answer: nobody knows what it did."""
@@ -89,6 +93,10 @@ class McpPinError(McpError):
         self.agent = agent
         self.problem = problem
 
+    @property
+    def told(self) -> str:
+        return f"the agent {self.agent!r} has no usable pin of the MCP server {self.server!r}"
+
 
 class McpToolsChangedError(McpError):
     """A server's tools aren't those that the agent is pinned to."""
@@ -101,3 +109,10 @@ class McpToolsChangedError(McpError):
         )
         self.agent = agent
         self.differences = tuple(differences)
+
+    @property
+    def told(self) -> str:
+        return (
+            f"the tools of the MCP server {self.server!r} aren't those that agent {self.agent!r} "
+            f"is pinned to: {'; '.join(self.differences)}; the operator has to look at them"
+        )

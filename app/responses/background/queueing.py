@@ -1,20 +1,28 @@
 """A request for a response of the background: checked as far as it can be, and kept."""
 
 import time
+from functools import partial
 
 import anyio
 
 from app.accounts import JSONObject
+from app.agents.checking import check_agent
+from app.agents.request import agent_of
 from app.errors import EngineError
 from app.prepare import public_model
 from app.responses.background.records import RunStatus
 from app.responses.bodies import ResponsesRequest
 from app.responses.convert import chat_request
+from app.responses.input_items import messages_of
 from app.responses.objects import Frame
-from app.schemas import check_fields
+from app.schemas import ChatCompletionRequest, ForewordOptions, check_fields
 from app.services import Services
 from app.stored.items import input_items
 from app.stored.records import StoredResponse
+from app.turns import SearchOptions
+
+# In place of what was said before.
+_SAID = ({"role": "user", "content": "?"},)
 
 
 async def queue_response(
@@ -31,6 +39,7 @@ async def queue_response(
     Raises:
         InvalidRequestError: it can't be answered.
         ConversationNotFoundError, ResponseNotFoundError: what it goes on from isn't there.
+        GatewayError, PromptError, RetrievalError: what it names isn't there.
         QueueFullError: too many of the tenant's haven't ended.
     """
     asked = input_items(body.input)
@@ -47,9 +56,13 @@ async def queue_response(
         response=response,
         input=[dict(item.item) for item in asked],
     )
-    if body.conversation_id is None and body.previous_response_id is None:
-        allowed = services.settings.gateway.extra_fields
-        check_fields(chat_request(body, frozenset(allowed)), allowed)
+    if agent_of(body) is None:
+        chat = _chat(services, body)
+        await _check_names(services, chat.foreword, tenant=tenant)
+    else:
+        # What it may choose from are the agent's tools.
+        _chat(services, body.model_copy(update={"tool_choice": None}))
+        await check_agent(services, body, tenant=tenant)
 
     def keep() -> None:
         if body.conversation_id is not None:
@@ -62,6 +75,27 @@ async def queue_response(
     await anyio.to_thread.run_sync(keep)
     services.background.changed()
     return response
+
+
+def _chat(services: Services, body: ResponsesRequest) -> ChatCompletionRequest:
+    allowed = services.settings.gateway.extra_fields
+    goes_on = body.conversation_id is not None or body.previous_response_id is not None
+    given = messages_of(body.input) or (_SAID if goes_on else None)
+    chat = chat_request(body, frozenset(allowed), given)
+    check_fields(chat, allowed)
+    return chat
+
+
+async def _check_names(services: Services, options: ForewordOptions | None, *, tenant: str) -> None:
+    """That the template and the collection are there."""
+    if options is None:
+        return
+    if options.template is not None:
+        services.templates.find(options.template)
+    if options.collection is not None:
+        SearchOptions.of(services.settings.retrieval, options)
+        resolve = partial(services.collections.resolve, options.collection, tenant=tenant)
+        await anyio.to_thread.run_sync(resolve)
 
 
 def _model(services: Services, body: ResponsesRequest) -> str:

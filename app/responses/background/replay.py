@@ -9,12 +9,12 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from app.errors import ResponseNotFoundError
+from app.errors import GatewayStoppingError, ResponseNotFoundError
 from app.hot.departure import ended_by_departure
 from app.responses.background.following import Followers
 from app.responses.background.records import LAST_EVENTS, UNDER_WAY, JSONObject, last_event
 from app.responses.background.store import BackgroundStore
-from app.responses.form import spelled
+from app.responses.form import broken_off, spelled
 
 # The last events are written just after the response's end is.
 _LATE_S = 5.0
@@ -69,12 +69,19 @@ class Replay(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
-        with ended_by_departure(scope, receive):
-            await send(_start(self._response_id))
-            async with aclosing(self._events) as events:
-                async for more in events:
-                    await send(_body(spelled(more)))
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        last: int | None = None
+        end = b""
+        try:
+            with ended_by_departure(scope, receive):
+                await send(_start(self._response_id))
+                async with aclosing(self._events) as events:
+                    async for more in events:
+                        last = more[-1]["sequence_number"]
+                        await send(_body(spelled(more)))
+        except GatewayStoppingError as error:
+            # The response goes on, here or elsewhere, and can be followed again.
+            end = broken_off(error, 0 if last is None else last + 1)
+        await send({"type": "http.response.body", "body": end, "more_body": False})
 
 
 def _body(data: bytes) -> Message:

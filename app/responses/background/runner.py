@@ -16,6 +16,7 @@ import sqlalchemy as sa
 import structlog
 
 from app.accounts import JSONObject
+from app.agents.mcp.errors import McpError, McpUnavailableError
 from app.batches.retrying import pause_s
 from app.errors import ConversationBusyError, GatewayError
 from app.hot.departure import shielded
@@ -191,7 +192,8 @@ class BackgroundRunner:
             is_busy = isinstance(error, ConversationBusyError)
             retry_after_s = _BUSY_S if is_busy else getattr(error, "retry_after_s", None)
             status = 503 if is_busy else problem_of(error).status
-            if not await self._later(active, status, retry_after_s):
+            hopeless = await self._is_hopeless(claimed, error)
+            if hopeless or not await self._later(active, status, retry_after_s):
                 await self._fail(active, error)
             return
         if last is not None and last["type"] in LAST_EVENTS:
@@ -199,6 +201,14 @@ class BackgroundRunner:
             await anyio.to_thread.run_sync(end)
         await self._writer.write()
         self._tries.pop(claimed.id, None)
+
+    async def _is_hopeless(self, claimed: Claimed, error: Exception) -> bool:
+        """Whether it can't be begun until an operator sees to an MCP server or its pin. A run that
+        has done something waits for that."""
+        if not isinstance(error, McpError) or isinstance(error, McpUnavailableError):
+            return False
+        find = partial(self._services.agents.store.find, claimed.id)
+        return await anyio.to_thread.run_sync(find) is None
 
     async def _later(
         self, active: Active, status: int | None, retry_after_s: float | None = None

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import orjson
 import sqlalchemy as sa
 
-from app.agents.rows import forget_ended
 from app.errors import QueueFullError, ResponseNotFoundError, ResponseNotInBackgroundError
 from app.leases import NOBODYS
 from app.responses.background.records import (
@@ -20,8 +19,9 @@ from app.responses.background.records import (
 )
 from app.responses.background.rows import Told, drop, insert_events, set_status
 from app.responses.background.work import BackgroundWork
+from app.stored.chains import IS_SEEN
 from app.stored.records import StoredResponse, may_be_id
-from app.stored.responses import insert_response
+from app.stored.responses import forget_response, insert_response
 from app.tables import background_events, background_responses, stored_responses
 
 _FULL_RETRY_S = 10.0
@@ -105,11 +105,8 @@ class BackgroundStore:
         """
         _check_id(response_id)
         with self._database.begin() as connection:
-            gone = sa.delete(stored_responses).where(_R.id == response_id, _R.tenant == tenant)
-            if not connection.execute(gone).rowcount:
-                raise ResponseNotFoundError(response_id)
+            forget_response(connection, response_id, tenant)
             drop(connection, _B.id == response_id, _E.response_id == response_id)
-            forget_ended(connection, response_id)
 
     def events(self, response_id: str, *, tenant: str, after: int) -> Seen:
         """The events after a number, and how the response is.
@@ -155,7 +152,7 @@ class BackgroundStore:
         row = connection.execute(query).one_or_none()
         if row is not None:
             return row
-        kept = sa.select(_R.id).where(_R.id == response_id, _R.tenant == tenant)
+        kept = sa.select(_R.id).where(_R.id == response_id, _R.tenant == tenant, IS_SEEN)
         if connection.execute(kept).one_or_none() is None:
             raise ResponseNotFoundError(response_id)
         raise ResponseNotInBackgroundError(response_id, wanted)
@@ -173,7 +170,8 @@ def _check_id(response_id: str) -> None:
 
 def _response(connection: sa.Connection, response_id: str) -> JSONObject:
     """Raises ResponseNotFoundError: it was deleted."""
-    row = connection.execute(sa.select(_R.response).where(_R.id == response_id)).one_or_none()
+    seen = sa.select(_R.response).where(_R.id == response_id, IS_SEEN)
+    row = connection.execute(seen).one_or_none()
     if row is None:
         raise ResponseNotFoundError(response_id)
     return {**row.response}

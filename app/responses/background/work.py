@@ -13,6 +13,7 @@ from app.errors import NotStoredError
 from app.leases import Lease
 from app.responses.background.records import UNDER_WAY, Claimed, JSONObject, RunStatus, Waiting
 from app.responses.background.rows import Told, drop, insert_events, set_status
+from app.stored.chains import IS_SEEN
 from app.stored.records import StoredResponse
 from app.tables import background_events, background_responses, stored_responses
 
@@ -159,7 +160,7 @@ class BackgroundWork:
 
     def drop_orphans(self, *, events_before: float) -> None:
         """Let go of those whose response is gone, and of the events of those that ended before."""
-        rows = sa.select(_R.id)
+        rows = sa.select(_R.id).where(IS_SEEN)
         old = sa.select(_B.id).where(_B.ended_at < events_before)
         with self._database.begin() as connection:
             drop(connection, _B.id.not_in(rows), _E.response_id.not_in(rows))

@@ -11,6 +11,9 @@ export class ApiError extends Error {
   }
 }
 
+// An id as a part of a path, whatever it holds.
+export const idPath = encodeURIComponent;
+
 export const AWAY = "The gateway can't be reached: check that it runs, then try again.";
 
 function headers(body) {
@@ -40,6 +43,16 @@ export const postJson = async (path, body, options) =>
   (await send("POST", path, { ...options, body })).json();
 export const remove = (path) => send("DELETE", path);
 
+// What an error advises to people who write programs, as it is called on these pages.
+const WORDS = [
+  [/;? GET \/\S+ lists (yours|them)/g, ""],
+  [/\b(max_output_tokens|max_completion_tokens|max_tokens)\b/g, "“Tokens at most”"],
+  [/, let it be compacted \(foreword\.compaction\), or/g, " or"],
+  [/fork the conversation at an earlier item/g, "begin a new conversation"],
+  [/, or fork it$/g, ""],
+];
+const inWords = (message) => WORDS.reduce((text, [word, plain]) => text.replace(word, plain), message);
+
 export function refusal(status, text, retryAfter = null) {
   let told = {};
   try {
@@ -47,19 +60,19 @@ export function refusal(status, text, retryAfter = null) {
   } catch {
     // An answer of a proxy, say: the status is all there is.
   }
-  const message = told.message ?? `The gateway answered with status ${status}.`;
+  const message = told.message ? inWords(told.message) : `The gateway answered with status ${status}.`;
   if (status === 401) refused.value = message;
   return new ApiError(message, { status, code: told.code, retryAfter: Number(retryAfter) || null, text });
 }
 
 // `fetch` tells nothing of how far an upload is; this does. `onProgress` gets 0 to 1.
-export function upload(file, { onProgress, signal }) {
+export function upload(path, file, { fields = {}, onProgress, signal }) {
   const form = new FormData();
-  form.append("purpose", "assistants");
+  for (const [name, value] of Object.entries(fields)) form.append(name, value);
   form.append("file", file, file.name);
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open("POST", new URL("v1/files", ROOT));
+    request.open("POST", new URL(path, ROOT));
     for (const [name, value] of Object.entries(headers(form))) request.setRequestHeader(name, value);
     request.upload.onprogress = (event) => {
       if (event.lengthComputable) onProgress(event.loaded / event.total);

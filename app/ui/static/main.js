@@ -2,6 +2,7 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { getJson } from "./api.js";
+import { forgetDrafts } from "./chat/drafts.js";
 import { open as openTalk } from "./chat/talks.js";
 import { html } from "./html.js";
 import { KeyForm } from "./key_form.js";
@@ -11,8 +12,8 @@ import { Explain } from "./pages/explain.js";
 import { Plan } from "./pages/plan.js";
 import { ReportPage } from "./pages/report.js";
 import { Templates } from "./pages/templates.js";
-import { Dialog, Empty, Title } from "./parts.js";
-import { announced, chooseTheme, forgetKey, hasKey, key, link, refused, route, theme } from "./state.js";
+import { Dialog, Empty, hasFiles, Title } from "./parts.js";
+import { announce, announced, chooseTheme, forgetKey, hasKey, key, link, refused, route, theme } from "./state.js";
 
 const PAGES = {
   chat: { name: "Chat", view: Chat },
@@ -55,6 +56,7 @@ function toContent(event) {
 // A new document: nothing that the key has shown stays behind.
 function leave() {
   forgetKey();
+  forgetDrafts();
   location.reload();
 }
 
@@ -97,6 +99,16 @@ function reasonsIn(text) {
   } catch {
     return [];
   }
+}
+
+// A file that is dropped where nothing takes it would be opened by the browser in place of the page.
+for (const kind of ["dragover", "drop"]) {
+  addEventListener(kind, (event) => {
+    if (event.defaultPrevented || !hasFiles(event)) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "none";
+    if (kind === "drop") announce("Files are taken in on a collection's page.");
+  });
 }
 
 render(html`<${App} />`, document.getElementById("app"));

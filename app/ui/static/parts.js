@@ -12,6 +12,10 @@ export function Title({ text, children }) {
     document.title = `${text} · Foreword`;
     if (isLoaded) heading.current.focus({ preventScroll: true });
     isLoaded = true;
+    // On a phone the page's own link may lie outside the row of them.
+    // (Scrolled by hand: scrollIntoView would move where the first Tab leads.)
+    const current = document.querySelector(".top li [aria-current]");
+    if (current) current.closest("ul").scrollLeft = current.offsetLeft - 16;
   }, [text]);
   return html`<div class="title"><h1 ref=${heading} tabindex="-1">${text}</h1>${children}</div>`;
 }
@@ -32,6 +36,8 @@ export function Dialog({ title, children, onClose, actions }) {
   const dialog = useRef(null);
   useEffect(() => {
     dialog.current.showModal();
+    // What Enter does at once, where a dialog says it.
+    dialog.current.querySelector("[data-first]")?.focus();
   }, []);
   const outside = (event) => event.target === dialog.current && dialog.current.close();
   return html`<dialog ref=${dialog} aria-label=${title} onClose=${onClose} onClick=${outside}>
@@ -51,21 +57,26 @@ export function Confirm({ title, text, action, onDone, onClose }) {
     <button type="button" onClick=${close}>Keep it</button>`}><p>${text}</p></${Dialog}>`;
 }
 
-// Columns: name, value(row), and whether it holds figures or sentences. The first one heads its row.
+// Columns: name, value(row), and whether it holds figures or sentences. The first one heads its row. On
+// a phone each row is a block, in which every cell bears its column's name; roles keep it a table.
 export function Table({ caption, columns, rows, rowKey }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
-    <table><caption>${caption}</caption>
-      <thead><tr>${columns.map((column) => html`<th key=${column.name} scope="col"
-        class=${kindOf(column)}>${column.name}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr key=${rowKey(row)}>
+    <table role="table"><caption>${caption}</caption>
+      <thead role="rowgroup"><tr role="row">${columns.map((column) => html`<th key=${column.name} scope="col"
+        role="columnheader" class=${kindOf(column)}>${column.name}</th>`)}</tr></thead>
+      <tbody role="rowgroup">${rows.map((row) => html`<tr key=${rowKey(row)} role="row">
         ${columns.map((column, i) => i === 0
-          ? html`<th key=${column.name} scope="row">${column.value(row)}</th>`
-          : html`<td key=${column.name} class=${kindOf(column)}>${column.value(row)}</td>`)}
+          ? html`<th key=${column.name} scope="row" role="rowheader">${column.value(row)}</th>`
+          : html`<td key=${column.name} role="cell" data-column=${column.name}
+              class=${kindOf(column)}>${column.value(row)}</td>`)}
       </tr>`)}</tbody>
     </table></div>`;
 }
 
 const kindOf = (column) => (column.figure ? "figure" : column.words ? "words" : "");
+
+// Whether something dragged holds files: text may be dropped anywhere, as ever.
+export const hasFiles = (event) => Boolean(event.dataTransfer?.types?.includes("Files"));
 
 export function Cards({ cards }) {
   return html`<dl class="cards">${cards.map((card) => html`<div key=${card.name}>

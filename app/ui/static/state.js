@@ -9,9 +9,18 @@ function whereWeAre() {
   const [page, ...rest] = path.split("/");
   return {
     page: page || "chat",
-    rest: rest.map(decodeURIComponent).join("/"),
+    rest: rest.map(decoded).join("/"),
     query: new URLSearchParams(query),
   };
+}
+
+// What isn't encoded as it should be is taken as it stands.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 export const route = signal(whereWeAre());

@@ -218,13 +218,16 @@ class ToolCallsUnread(Rule):
 
     ## What it does
     Finds engines that say of themselves (`GET /server_info`) that they have no parser of tool
-    calls. A running engine is told so once requests bring tools; a start command isn't judged,
-    since it doesn't show whether there will be any.
+    calls, or that of Foreword's guard (`foreword_json`), which reads those calls only that a
+    request demands. A running engine is told so once requests bring tools; a start command isn't
+    judged, since it doesn't show whether there will be any.
 
     ## Why it costs
     A call comes back as text: clients see none, and an agent's run ends with it. With
     `--tool-call-parser auto` SGLang tells the format by the chat template; some it can't tell,
     among them those of Llama 3, Qwen 2.5 and Mistral Small, and then starts without a parser.
+    The guard gives such an engine one for calls that must come (`tool_choice` `required`, or a
+    function); without it the gateway refuses requests that demand one.
 
     ## Example
     ```json

@@ -52,7 +52,7 @@ def test_the_first_key_is_an_admins_and_ends_that(store: AdmissionStore) -> None
     with pytest.raises(AuthenticationError, match="no API key"):
         keys.authenticate(None)
     assert keys.authenticate(bearer(key)).is_admin
-    store.revoke(store.all_keys()[0].id, by=OPERATOR)
+    store.revoke(store.all_keys()[0].id, by=OPERATOR, last_admin=True)
     keys.refresh()
     with pytest.raises(AuthenticationError, match="revoked"):
         keys.authenticate(bearer(key))
@@ -95,7 +95,7 @@ def test_a_rotated_key_holds_for_its_grace_and_no_longer(store: AdmissionStore) 
 def test_a_change_by_one_gateway_is_seen_by_another(store: AdmissionStore) -> None:
     key, other = admin(store), ring(AdmissionStore(store.database, SECRET))
     assert other.authenticate(bearer(key)).is_admin
-    store.revoke(store.all_keys()[0].id, by=OPERATOR)
+    store.revoke(store.all_keys()[0].id, by=OPERATOR, last_admin=True)
     other.refresh()
     with pytest.raises(AuthenticationError):
         other.authenticate(bearer(key))
@@ -195,3 +195,30 @@ def test_recognising_a_key_costs_a_few_microseconds(store: AdmissionStore) -> No
             keys.authenticate(key)
         best = min(best, (time.thread_time() - begun) / 1000)
     assert best < 150e-6
+
+
+def test_the_last_admins_key_is_revoked_only_where_that_is_said(store: AdmissionStore) -> None:
+    """Nobody locks himself out by one command that doesn't say so."""
+    last = store.create(NewKey(tenant="ops", role=Role.ADMIN), by=OPERATOR).record.id
+    user = store.create(NewKey(tenant="acme"), by=OPERATOR).record.id
+    with pytest.raises(KeyRefusedError, match="last admin's key that holds"):
+        store.revoke(last, by=OPERATOR)
+    assert store.key(last).revoked_at is None
+    store.revoke(user, by=OPERATOR)
+    second = store.create(NewKey(tenant="ops", role=Role.ADMIN), by=OPERATOR).record.id
+    store.revoke(last, by=OPERATOR)
+    store.revoke(last, by=OPERATOR)  # twice does no harm
+    rotated = store.rotate(second, grace_s=3600, by=OPERATOR).record.id
+    with pytest.raises(KeyRefusedError):  # the old one ends within the hour
+        store.revoke(rotated, by=OPERATOR)
+    store.revoke(second, by=OPERATOR)
+    assert store.revoke(rotated, by=OPERATOR, last_admin=True).revoked_at is not None
+
+
+def test_keys_of_a_tenant_that_hold_are_counted(store: AdmissionStore) -> None:
+    admin(store)
+    made = [store.create(NewKey(tenant="acme"), by=OPERATOR) for _ in range(3)]
+    store.revoke(made[0].record.id, by=OPERATOR)
+    store.rotate(made[1].record.id, grace_s=0, by=OPERATOR)
+    keys = ring(store)
+    assert (keys.count_of("acme"), keys.count_of("nobody")) == (2, 0)

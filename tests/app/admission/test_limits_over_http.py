@@ -332,6 +332,28 @@ def test_keys_are_made_rotated_and_revoked_over_http(gateway: Gateway) -> None:
     assert wrong.json()["error"]["code"] == "key_refused"
 
 
+def test_limits_of_a_tenant_without_keys_say_so(gateway: Gateway) -> None:
+    """It may be one to come, or misspelt."""
+    path = "/foreword/tenants/to-come/limits"
+    assert gateway.ask("PUT", path, json={"concurrent": 2}).json()["keys"] == 0
+    key = gateway.key("to-come")
+    assert gateway.ask("GET", path).json()["keys"] == 1
+    own = gateway.ask("GET", "/foreword/limits", key).json()
+    assert (own["keys"], own["limits"]["concurrent"]) == (1, 2)
+
+
+def test_the_last_admins_key_is_not_revoked_by_accident(gateway: Gateway) -> None:
+    listed = gateway.ask("GET", "/foreword/keys").json()["data"]
+    [last] = [k["id"] for k in listed if k["role"] == "admin" and k["status"] == "active"]
+    refused = gateway.ask("DELETE", f"/foreword/keys/{last}")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "key_refused")
+    assert "last_admin=true" in refused.json()["error"]["message"]
+    assert gateway.ask("GET", f"/foreword/keys/{last}").json()["status"] == "active"
+    other = gateway.ask("POST", "/foreword/keys", json={"tenant": "ops", "role": "admin"}).json()
+    ended = gateway.ask("DELETE", f"/foreword/keys/{other['id']}?last_admin=true")
+    assert ended.json()["status"] == "revoked"
+
+
 def _levels(gateway: Gateway) -> tuple[float, float]:
     """Requests that wait, and that were let in; once all that ended have been seen to."""
     deadline = time.monotonic() + 30

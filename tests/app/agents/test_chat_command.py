@@ -1,11 +1,15 @@
 """`foreword chat`, with a pipe as stdin."""
 
+import os
+import subprocess
+import sys
+
 import click
 import pytest
 from click.testing import CliRunner, Result
 
 from app.commands.chat import chat, reuse_line
-from tests.app.agents.conftest import Opens
+from tests.app.agents.conftest import Harbour, Opens
 from tests.app.agents.notes import calls
 
 
@@ -49,6 +53,49 @@ def test_a_call_that_nobody_knows_of_is_told_where_nobody_can_be_asked(harbour: 
         told = run(here.url, "Write.\n", "--agent", "writer")
     assert told.exit_code == 2
     assert "nobody knows whether it was made; POST /foreword/agents/runs/" in told.stderr
+
+
+def test_stdin_that_is_no_text_is_told_and_nothing_is_left(harbour: Opens) -> None:
+    with harbour(()) as here:
+        talks = conversations(here)
+        for typed, options in (
+            (b"hi\xff\n", ()),
+            (b"", ()),
+            (b"\n \n", ()),
+            (b"Hello?\n", ("--agent", "nobody")),
+            (b"Hello?\n", ("--agent", "researcher", "--collection", "nosuch")),
+            (b"Hello?\n", ("--model", "gpt-unknown")),
+            (b"Hello?\n", ("--model", os.fsdecode(b"\xff"))),
+        ):
+            told = CliRunner().invoke(chat, ["--url", here.url, *options], input=typed)
+            refused = bool(typed.strip())
+            assert told.exit_code == (2 if refused else 0), told.output
+            assert told.stdout == ""
+            assert len(told.stderr.splitlines()) == refused, told.stderr
+            assert not isinstance(told.exception, UnicodeError)
+            assert conversations(here) == talks
+
+
+def test_what_was_said_before_bad_bytes_stays(harbour: Opens) -> None:
+    """As any terminal's locale decodes it: strictly, or by letting bytes through."""
+    with harbour(()) as here:
+        begin = (sys.executable, "-c", "from app.cli import main; main()")
+        command = [*begin, "chat", "--url", here.url, "--max-tokens", "4"]
+        for errors in ("strict", "surrogateescape"):
+            done = subprocess.run(
+                command,
+                input=b"Hello?\nhi\xff\n",
+                capture_output=True,
+                env={**os.environ, "PYTHONIOENCODING": f"utf-8:{errors}"},
+                timeout=120,
+            )
+            assert done.returncode == 2, done.stderr
+            assert done.stderr.decode().splitlines()[-1] == "Error: line 2 of stdin isn't UTF-8"
+            assert done.stdout.strip()
+
+
+def conversations(here: Harbour) -> list[str]:
+    return [each["id"] for each in here.http.get("/foreword/conversations").json()["data"]]
 
 
 def test_documents_belong_to_an_agent() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.agents.asking import step_request
 from app.agents.loop import (
     Ask,
     Call,
@@ -21,6 +22,7 @@ from app.agents.loop import (
     next_move,
     spent_by,
 )
+from app.responses.bodies import ResponsesRequest
 from prompts.agent import Limits, StepLimits
 
 LIMITS = Limits(steps=4, tokens=100, seconds=60, tool_calls=5, step=StepLimits(tokens=40))
@@ -45,6 +47,26 @@ def test_it_asks_makes_and_asks_again_until_nothing_is_called() -> None:
     assert next_move(LIMITS, [made, answered], seconds=0) == End(status=RunStatus.COMPLETED)
 
 
+def test_where_no_call_would_be_made_any_more_none_is_demanded() -> None:
+    limits = replace(LIMITS, tool_calls=1)
+    first = next_move(limits, [], seconds=0)
+    called = Step(finish="tool_calls", tokens=10, calls=(done(),))
+    last = next_move(limits, [called], seconds=0)
+    assert (first, last) == (Ask(max_tokens=40), Ask(max_tokens=40, can_call=False))
+    named = {"type": "function", "name": "t"}
+    some = {"type": "allowed_tools", "mode": "required", "tools": [named]}
+    for choice, then in (
+        ("required", "auto"),
+        (named, "auto"),
+        (some, {**some, "mode": "auto"}),
+        ("none", "none"),
+        (None, None),
+    ):
+        asked = ResponsesRequest.model_validate({"model": "m", "input": "x", "tool_choice": choice})
+        assert step_request(asked, first).tool_choice == choice
+        assert step_request(asked, last).tool_choice == then
+
+
 @pytest.mark.parametrize(
     ("steps", "seconds", "reason"),
     [
@@ -53,11 +75,38 @@ def test_it_asks_makes_and_asks_again_until_nothing_is_called() -> None:
         ([Step(finish="tool_calls", tokens=1, calls=(done(),))], 60, "max_seconds"),
         ([], 60, "max_seconds"),
         ([Step(finish="length", tokens=40)], 0, "max_output_tokens"),
+        ([Step(finish="content_filter", tokens=4)], 0, "content_filter"),
+        ([Step(finish="content_filter", tokens=4, calls=(done(),))], 0, "content_filter"),
+        ([Step(finish="abort", tokens=4)], 0, "aborted"),
     ],
 )
 def test_a_budget_that_is_used_up_ends_it(steps: list[Step], seconds: float, reason: str) -> None:
     wanted = End(status=RunStatus.INCOMPLETE, reason=reason)
     assert next_move(LIMITS, steps, seconds=seconds) == wanted
+
+
+@pytest.mark.parametrize("finish", ["length", "stop"])
+def test_a_call_that_its_answer_ended_in_is_told_and_not_made(finish: str) -> None:
+    """Its arguments are valid JSON: the engine closed it."""
+    story = call(1, arguments='{"text": "Once upon a time"}')
+    move = next_move(LIMITS, [Step(finish=finish, tokens=40, calls=(call(), story))], seconds=0)
+    assert isinstance(move, Make)
+    # The one before was whole when this one began.
+    assert move.calls == (call(),)
+    [refused] = move.refused
+    assert (refused.place, refused.state, refused.attempts) == (1, CallState.DONE, 0)
+    assert refused.is_error
+    assert "the answer ended after 40 tokens, within this call" in (refused.output or "")
+    answered = Step(finish=finish, tokens=40, calls=(done(), refused))
+    assert next_move(LIMITS, [answered], seconds=0) == Ask(max_tokens=40)
+
+
+@pytest.mark.parametrize("finish", ["content_filter", "abort"])
+def test_of_an_answer_that_was_stopped_no_call_is_made(finish: str) -> None:
+    move = next_move(LIMITS, [Step(finish=finish, tokens=4, calls=(call(), call(1)))], seconds=0)
+    assert isinstance(move, Make)
+    assert (move.calls, len(move.refused)) == ((), 2)
+    assert all("the answer was stopped" in (each.output or "") for each in move.refused)
 
 
 def test_what_is_left_of_the_tokens_bounds_a_step() -> None:

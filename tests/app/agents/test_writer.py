@@ -53,6 +53,21 @@ def test_steps_follow_each_other_in_one_response() -> None:
     assert kinds == ["message", "function_call", "function_call_output", "message"]
 
 
+@pytest.mark.parametrize("finish", ["length", "stop", "content_filter", "abort"])
+def test_a_call_that_may_not_be_whole_isnt_shown_as_completed(finish: str) -> None:
+    made = writer()
+    other = {"index": 1, "id": "d", "function": {"name": "t", "arguments": "{}"}}
+    answered(StepForm(made), part(tool_calls=[CALL]), part(tool_calls=[other]), part(finish))
+    assert [item["status"] for item in made.step_items] == ["completed", "incomplete"]
+
+
+def test_openais_types_have_no_reasons_of_ours() -> None:
+    for reason, told in (("max_output_tokens", "max_output_tokens"), ("max_steps", None)):
+        made = writer()
+        [event] = made.end_run(RunStatus.INCOMPLETE, reason, 9)
+        assert event["response"]["incomplete_details"] == {"reason": told}
+
+
 def test_a_step_that_breaks_off_counts_as_never_said() -> None:
     made = writer({"type": "message", "id": "before", "content": []})
     form = StepForm(made)
@@ -75,7 +90,7 @@ def test_a_model_that_says_nothing_has_said_an_empty_message() -> None:
 
 def test_what_one_step_doesnt_tell_makes_the_sum_unknown() -> None:
     known = step_report(
-        {"completion_tokens": 3},
+        {"completion_tokens": 3, "reasoning_tokens": 2},
         {"prompt_tokens": 10, "ideal_tokens": 8, "cached_tokens": 8, "verdict": "hit"},
     )
     assert (known["output_tokens"], known["verdict"], known["replica"]) == (3, "hit", None)
@@ -83,6 +98,7 @@ def test_what_one_step_doesnt_tell_makes_the_sum_unknown() -> None:
     assert usage is not None
     assert (usage["input_tokens"], usage["total_tokens"]) == (20, 26)
     assert usage["input_tokens_details"] == {"cached_tokens": 16, "cache_write_tokens": 4}
+    assert usage["output_tokens_details"] == {"reasoning_tokens": 4}
     unknown = summed_usage([known, known | {"cached_tokens": None}])
     assert unknown is not None
     assert unknown["input_tokens_details"]["cached_tokens"] is None

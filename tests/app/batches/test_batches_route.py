@@ -56,6 +56,61 @@ def test_other_endpoints(
     assert [each["response"]["body"]["object"] for each in output] == [kind] * 3
 
 
+def _turn(custom_id: str, text: str, **more: Any) -> bytes:
+    body = {"model": "default", "input": text, "max_output_tokens": 4, **more}
+    return line(custom_id, "/v1/responses", body)
+
+
+def _asked(client: openai.OpenAI, conversation_id: str) -> list[str]:
+    page = client.conversations.items.list(conversation_id, order="asc", limit=100)
+    return [each.content[0].text for each in page if getattr(each, "role", "") == "user"]  # type: ignore[union-attr]
+
+
+def test_turns_of_conversations_come_in_the_files_order_each_on_top_of_the_one_before(
+    client: openai.OpenAI,
+) -> None:
+    talks = [client.conversations.create().id for _ in range(3)]
+    lines = [
+        # As ids, as objects, and with texts and instructions in no order.
+        _turn(
+            f"{n}-{at}",
+            f"{9 - n} of {at}?",
+            conversation={"id": talk} if n % 2 else talk,
+            **({"instructions": f"Be {9 - n}."} if at == 1 else {}),
+        )
+        for n in range(6)
+        for at, talk in enumerate(talks)
+    ]
+    batch = run(client, lines, "/v1/responses")
+    counts = batch.request_counts
+    assert counts is not None
+    assert (counts.completed, counts.failed, batch.error_file_id) == (18, 0, None)
+    for at, talk in enumerate(talks):
+        assert _asked(client, talk) == [f"{9 - n} of {at}?" for n in range(6)]
+
+
+def test_a_line_waits_for_a_conversation_that_a_live_client_has(client: openai.OpenAI) -> None:
+    talk = client.conversations.create().id
+    with client.responses.create(
+        model="default", input="Mine?", conversation=talk, stream=True, max_output_tokens=400
+    ) as stream:
+        events = iter(stream)
+        next(events)
+        lines = [_turn("held", "Yours?", conversation=talk), _turn("free", "Anybody's?")]
+        made = client.batches.create(
+            input_file_id=upload(client, lines), endpoint="/v1/responses", completion_window="24h"
+        )
+        while (now := client.batches.retrieve(made.id).request_counts) is None or not now.completed:
+            assert next(events, None) is not None  # the turn goes on
+        assert (now.completed, now.failed) == (1, 0)
+        for _ in events:
+            pass
+    batch = ended(client, made.id)
+    assert batch.request_counts is not None
+    assert (batch.request_counts.completed, batch.request_counts.failed) == (2, 0)
+    assert _asked(client, talk) == ["Mine?", "Yours?"]
+
+
 def test_a_line_in_the_ledger_is_like_any_request(client: openai.OpenAI, gateway: str) -> None:
     batch = run(client, [chat_line("a", "Why?")])
     name = read(client, batch.output_file_id)[0]["response"]["request_id"]
@@ -117,6 +172,8 @@ def test_a_cancelled_batch_says_of_every_line_what_became_of_it(client: openai.O
     output = read(client, batch.output_file_id) if batch.output_file_id else []
     if batch.request_counts and batch.request_counts.total:
         assert len(errors) + len(output) == 300
+        assert batch.request_counts.completed == len(output)
+        assert batch.request_counts.failed == len(errors)
         assert errors[-1]["error"]["code"] == "batch_cancelled"
     assert client.batches.cancel(made.id).status == "cancelled"
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.batches.lines import MAX_PROBLEMS, BatchLine, LineProblem, read_lines
+from app.batches.ordering import prefix_order
 from app.batches.sharing import sharing_key
 from app.settings import WireSettings
 from tests.app.batches.requests import CHAT, chat_line, line
@@ -34,6 +35,7 @@ GOOD = {"custom_id": "a", "method": "POST", "url": CHAT, "body": BODY}
     [
         ({"custom_id": None}, "invalid_line", "custom_id"),
         ({"custom_id": ""}, "invalid_line", "custom_id"),
+        ({"custom_id": 7}, "invalid_line", "custom_id"),
         ({"custom_id": "x" * 513}, "invalid_line", "custom_id"),
         ({"custom_id": "\0"}, "invalid_line", "custom_id"),
         ({"method": "GET"}, "invalid_method", "method"),
@@ -61,6 +63,35 @@ def test_what_is_wrong_is_told_with_its_line(
 def test_what_is_no_json_object_is_told(raw: bytes) -> None:
     _, problems = read(raw)
     assert [(each.code, each.line) for each in problems] == [("invalid_json_line", 1)]
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (line("", CHAT, BODY), "custom_id: is empty"),
+        (orjson.dumps({**GOOD, "custom_id": None}), "custom_id: is missing"),
+        (orjson.dumps({"method": "POST", "url": CHAT, "body": BODY}), "custom_id: is missing"),
+        (line("x" * 513, CHAT, BODY), "custom_id: has 513 characters; it may have 512"),
+        ('{"custom_id": "café"}'.encode("latin-1"), "the line is not UTF-8: the byte 0xe9 at"),
+    ],
+)
+def test_the_sentence_says_what_to_mend(raw: bytes, says: str) -> None:
+    [problem] = read(raw)[1]
+    assert problem.message.startswith(says)
+
+
+def test_turns_of_a_conversation_stay_in_the_files_order() -> None:
+    """Whatever their instructions, and however it is named."""
+    bodies = [
+        {"model": "default", "input": "z", "conversation": "conv_1"},
+        {"model": "default", "input": "b", "conversation": "conv_2"},
+        {"model": "default", "input": "y", "conversation": {"id": "conv_1"}, "instructions": "A"},
+        {"model": "m", "input": "a", "conversation": "conv_1"},
+    ]
+    data = b"".join(line(f"{n}", "/v1/responses", body) for n, body in enumerate(bodies))
+    lines, _ = read_lines(data, "/v1/responses", max_lines=9, limits=WireSettings())
+    order = [place.number for place in prefix_order([each.key for each in lines])]
+    assert [number for number in order if number != 1] == [0, 2, 3]
 
 
 def test_an_empty_file_has_no_requests() -> None:

@@ -1,10 +1,12 @@
 """What works on batches, on a real database and real files; only the answers are made up."""
 
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import anyio
 import anyio.lowlevel
@@ -22,10 +24,11 @@ from app.settings import BatchesSettings, WebhooksSettings, WireSettings
 from app.tables import batch_lines
 from app.webhooks.opening import open_outbox
 from retrieval import Collections, HashingEmbedder, PageQuery
-from tests.app.batches.requests import CHAT, chat_line
+from tests.app.batches.requests import CHAT, chat_line, line
 from tests.postgres_server import PostgresServer
 
 NOW = 1_800_000_000.0
+RESPONSES = "/v1/responses"
 
 pytestmark = pytest.mark.anyio
 
@@ -41,8 +44,8 @@ class Engine:
     most_at_once: int = 0
 
     async def send(self, path: str, body: bytes, *, tenant: str) -> LineAnswer:
-        assert path == CHAT
-        text = orjson.loads(body)["messages"][1]["content"]
+        given = orjson.loads(body)
+        text = given["messages"][1]["content"] if path == CHAT else given["input"]
         self.asked.append((tenant, text))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -67,10 +70,10 @@ class Place:
     asked_for_others: int = 0
     clock: Callable[[], float] = time.monotonic
 
-    def batch(self, lines: list[bytes], *, tenant: str = "a") -> Batch:
+    def batch(self, lines: list[bytes], *, tenant: str = "a", endpoint: str = CHAT) -> Batch:
         file = self.collections.save_file("r.jsonl", b"".join(lines), "batch", tenant=tenant)
         return self.store.create(
-            tenant=tenant, endpoint=CHAT, input_file_id=file.id, metadata=None, now=self.now
+            tenant=tenant, endpoint=endpoint, input_file_id=file.id, metadata=None, now=self.now
         )
 
     def read(self, batch: Batch) -> tuple[list[str], list[str]]:
@@ -262,6 +265,70 @@ async def test_what_is_only_for_now_is_tried_again_and_what_stands_is_told(place
     assert place.read(batch) == (["q-0", "q-2"], ["q-1", "q-3"])
 
 
+def _turns(talk: str, count: int) -> list[bytes]:
+    texts = [f"{talk} {n:03}" for n in range(count)]
+    return [
+        line(text, RESPONSES, {"model": "default", "input": text, "conversation": talk})
+        for text in texts
+    ]
+
+
+async def test_a_conversations_turns_go_one_at_a_time_and_others_beside_them(place: Place) -> None:
+    """More of one than are read at a time: the other one's are looked for behind them."""
+    most: dict[str, int] = {}
+    held = anyio.Event()
+
+    class Counting(Engine):
+        now: ClassVar[list[str]] = []
+
+        async def send(self, path: str, body: bytes, *, tenant: str) -> LineAnswer:
+            talk = orjson.loads(body)["conversation"]
+            self.now.append(talk)
+            most[talk] = max(most.get(talk, 0), self.now.count(talk))
+            if len(set(self.now)) == 2:
+                held.set()
+            try:
+                await held.wait()
+                return await super().send(path, body, tenant=tenant)
+            finally:
+                self.now.remove(talk)
+
+    engine = Counting()
+    batch = place.batch(_turns("one", 200) + _turns("two", 5), endpoint=RESPONSES)
+    async with place.running(engine):
+        ended = await place.ended(batch)
+    assert (ended.completed, ended.failed) == (205, 0)
+    assert most == {"one": 1, "two": 1}
+    for talk in most:
+        texts = [text for _, text in engine.asked if text.startswith(talk)]
+        assert texts == sorted(texts)
+
+
+async def test_a_conversation_that_somebody_has_is_waited_for_and_only_it(place: Place) -> None:
+    """However often, and other faults of the engine are still tried three times after that."""
+    replies = {"one 000": [*[refusal(409, 1.0)] * 5, *[refusal(502)] * 2]}
+
+    def reply(text: str, count: int) -> LineAnswer:
+        return (replies.get(text, [])[count - 1 : count] or [good(text)])[0]
+
+    engine, ticks = Engine(reply=reply), itertools.count(0.0, 0.5)
+    place.clock = lambda: next(ticks)
+    batch = place.batch(_turns("one", 2) + _turns("two", 3), endpoint=RESPONSES)
+    async with place.running(engine):
+        ended = await place.ended(batch)
+    assert (ended.completed, ended.failed) == (5, 0)
+    asked = [text for _, text in engine.asked]
+    assert asked.index("two 002") < len(asked) - 3
+    assert asked[-1] == "one 001"
+
+
+async def test_a_conflict_that_does_not_pass_stands(place: Place) -> None:
+    batch = place.batch(_turns("one", 1), endpoint=RESPONSES)
+    async with place.running(Engine(reply=lambda *_: refusal(409))):
+        ended = await place.ended(batch)
+    assert (ended.completed, ended.failed) == (0, 1)
+
+
 async def test_when_its_window_ends_every_line_is_accounted_for(place: Place) -> None:
     batch = place.batch(lines_of(10))
     place.others = 1
@@ -291,7 +358,7 @@ async def test_a_cancelled_batch_sends_nothing_more(place: Place) -> None:
     assert ended.status is BatchStatus.CANCELLED
     assert len(engine.asked) == 2
     output, errors = place.read(batch)
-    assert (len(output), len(errors)) == (2, 18)
+    assert (len(output), len(errors)) == (ended.completed, ended.failed) == (2, 18)
 
 
 async def test_a_file_deleted_before_it_was_read_fails_its_batch(place: Place) -> None:

@@ -37,6 +37,25 @@ def test_the_first_key_is_made_where_no_gateway_runs(tmp_path: Path) -> None:
     assert run("create", "acme", "--expires", "soon", *home).exit_code == 2
 
 
+def test_the_last_admins_key_is_revoked_only_where_that_is_said(
+    tmp_path: Path, simulator: SimulatorThread
+) -> None:
+    """With or without a gateway, and one who did it gets back in."""
+    home = ("--home", str(tmp_path))
+    key = run("create", "ops", "--role", "admin", *home).stdout.strip()
+    [record] = json.loads(run("list", "--format", "json", *home).stdout)["data"]
+    with running_gateway(gateway_settings(tmp_path, simulator.url)) as url:
+        for place in (home, ("--url", url)):
+            refused = run("revoke", record["id"], *place, key=key)
+            assert refused.exit_code == 2
+            assert "--last-admin" in refused.stderr
+        ended = run("revoke", record["id"], "--last-admin", "--url", url, key=key)
+        assert "revoked" in ended.stdout, ended.output
+        assert run("list", "--url", url, key=key).exit_code == 2
+        again = run("create", "ops", "--role", "admin", "--direct", *home).stdout.strip()
+        _ask(url, again, 200, within_s=60)
+
+
 def test_a_running_gateway_is_asked_with_the_key_of_the_environment(
     tmp_path: Path, simulator: SimulatorThread
 ) -> None:

@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
-from app.fleet.addresses import replica_url, require_reachable_kind
+from app.fleet.addresses import Listening, problem_of_literal, replica_url, require_reachable_kind
 
 pytestmark = pytest.mark.anyio
+
+HERE = Listening("127.0.0.1", 8400)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_no_text_makes_it_fail_otherwise_and_what_is_taken_stays_as_it_is(text: 
 async def test_link_local_addresses_are_refused(url: str) -> None:
     """Where clouds keep their machines' credentials."""
     with pytest.raises(InvalidRequestError, match="link-local or multicast"):
-        await require_reachable_kind(url, own_port=8400)
+        await require_reachable_kind(url, own=HERE)
 
 
 @pytest.mark.parametrize(
@@ -89,13 +91,35 @@ async def test_link_local_addresses_are_refused(url: str) -> None:
 )
 async def test_the_gateway_is_no_replica_of_itself(url: str) -> None:
     with pytest.raises(InvalidRequestError, match="this gateway itself"):
-        await require_reachable_kind(url, own_port=8400)
+        await require_reachable_kind(url, own=HERE)
 
 
 async def test_a_neighbour_on_the_same_machine_is_fine() -> None:
-    await require_reachable_kind("http://127.0.0.1:30000", own_port=8400)
+    await require_reachable_kind("http://127.0.0.1:30000", own=HERE)
 
 
 async def test_a_host_without_an_address_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match=r"nowhere\.invalid has no address"):
-        await require_reachable_kind("http://nowhere.invalid:30000", own_port=8400)
+        await require_reachable_kind("http://nowhere.invalid:30000", own=HERE)
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "is_own"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8400", True),
+        ("127.0.0.1", "http://localhost:8400/v1", True),
+        ("localhost", "http://[::1]:8400", True),
+        ("0.0.0.0", "http://127.0.0.1:8400", True),
+        ("::", "http://[::ffff:127.0.0.1]:8400", True),
+        ("127.0.0.1", "http://0.0.0.0:8400", True),
+        # An engine on loopback behind a gateway that takes the same port of another address.
+        ("10.0.0.5", "http://127.0.0.1:8400", False),
+        ("10.0.0.5", "http://10.0.0.5:8400", True),
+        ("0.0.0.0", "http://192.0.2.1:8400", False),
+        ("127.0.0.1", "http://127.0.0.1:8401", False),
+        ("127.0.0.1", "http://gateway:8400", False),  # nobody was asked who that is
+    ],
+)
+def test_where_it_listens_is_itself(host: str, url: str, is_own: bool) -> None:
+    problem = problem_of_literal(url, own=Listening(host, 8400))
+    assert problem == ("it is this gateway itself" if is_own else None)

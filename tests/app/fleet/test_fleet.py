@@ -67,6 +67,7 @@ def test_an_answer_that_has_begun_is_never_begun_again(pair: Site) -> None:
     pair.fault(int(home[-1]), kind="drop", path="/v1/chat/completions", times=1, after_chunks=2)
     answer = pair.post(stream=True, max_tokens=64, ignore_eos=True)
     assert "engine_unreachable" in answer.text
+    assert "127.0.0.1" not in answer.text
     assert answer.text.count('"role":"assistant"') == 1
     told = pair.explain(answer.headers["x-request-id"])
     assert (told["status"], told["replica"]) == ("error", home)

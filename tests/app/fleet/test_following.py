@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.books import BookShelf
+from app.fleet.addresses import Listening
 from app.fleet.fleet import Fleet
 from app.fleet.following import Following
 from app.fleet.opening import open_fleet
@@ -112,3 +113,21 @@ async def test_a_source_in_trouble_is_told(fleet: Fleet) -> None:
     await Following(fleet, source, every_s=1.0).look()
     assert fleet.source_problem == source.problem
     assert "no such name" in (fleet.problem or "")
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        ("http://127.0.0.1:8400", "it is this gateway itself"),
+        ("http://169.254.169.254:80", "link-local or multicast"),
+        ("http://[fe80::1]:30000", "link-local or multicast"),
+    ],
+)
+async def test_what_a_source_may_not_name_is_told_and_not_asked(
+    fleet: Fleet, found: str, says: str
+) -> None:
+    """DNS and Kubernetes say what others wrote there."""
+    own = Listening("0.0.0.0", 8400)
+    await Following(fleet, Source(A, found), every_s=1.0, own=own).look()
+    assert set(states(fleet)) == {A}
+    assert says in (fleet.source_problem or "")

@@ -11,6 +11,7 @@ from app.admission.store import OPERATOR
 from app.books import BookShelf
 from app.database import open_database
 from app.errors import InvalidRequestError, ReplicaNotFoundError
+from app.fleet.addresses import Listening
 from app.fleet.fleet import Fleet
 from app.fleet.following import Following
 from app.fleet.opening import open_fleet
@@ -83,6 +84,18 @@ async def test_an_order_reaches_the_others_and_those_that_start_later(
     for each in (one, other):
         await each.orders.look()
         assert each.cordoned() == set()
+
+
+async def test_a_gateway_that_another_takes_for_a_replica_is_none_of_its_own(
+    gateways: list[Gateway], database: sa.Engine
+) -> None:
+    one, other, _ = gateways
+    other.orders = Orders(other.fleet, OrderBook(database), own=Listening("127.0.0.1", 8400))
+    await one.start()
+    await other.start()
+    await one.orders.add("http://127.0.0.1:8400", name="itself", by=OPERATOR)
+    await other.orders.look()
+    assert set(other.states()) == {A, B}
 
 
 async def test_what_was_added_is_added_everywhere_and_outlives_its_gateway(

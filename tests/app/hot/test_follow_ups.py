@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.aside import Aside
 from app.conversations import Conversations
 from app.hot.stems import Stems, ids_json, messages_json
 from app.making import gone_on
@@ -57,7 +58,7 @@ class Gateway:
         """The prompt, answers in it as the model spelled them."""
         made = self.from_stem(request) if helped else None
         made = made or whole(self.tokenizer, request)
-        going_on = gone_on(self.conversations, self.view, made, salt=SALT, is_long=False)
+        going_on = gone_on(Aside(), self.conversations, self.view, made, salt=SALT, is_long=False)
         found = asyncio.run(going_on)
         assert found.tokenized is not None
         self.transcript = found.transcript

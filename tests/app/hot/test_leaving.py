@@ -8,7 +8,14 @@ import anyio.lowlevel
 import pytest
 from starlette.types import Message, Scope
 
-from app.hot.departure import ended_by_departure, hang_up, put_departure, shielded
+from app.errors import GatewayStoppingError
+from app.hot.departure import (
+    cut_short,
+    ended_by_departure,
+    hang_up,
+    put_departure,
+    shielded,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -94,6 +101,66 @@ async def test_who_left_before_is_not_waited_for() -> None:
     hang_up(scope)
     with anyio.fail_after(30), ended_by_departure(scope, never):
         await anyio.sleep_forever()
+
+
+async def test_what_is_cut_is_told_by_an_error_of_its_own() -> None:
+    scope: Scope = {"type": "http", "state": {}}
+    put_departure(scope)
+    error: GatewayStoppingError | None = None
+    try:
+        with anyio.fail_after(30), ended_by_departure(scope, never):
+            asyncio.get_running_loop().call_soon(cut_short, scope)
+            await anyio.sleep_forever()
+    except GatewayStoppingError as cut:
+        error = cut
+    assert error is not None
+    await anyio.lowlevel.checkpoint()  # not cancelled any more
+
+
+async def test_what_is_cut_may_go_on_to_tell_its_client_and_to_write_it_down() -> None:
+    scope: Scope = {"type": "http", "state": {}}
+    put_departure(scope)
+    told = False
+    with anyio.fail_after(30), ended_by_departure(scope, never) as departure:
+        asyncio.get_running_loop().call_soon(cut_short, scope)
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            assert departure.takes_back()
+        with shielded(departure):
+            await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
+        told = True
+    assert told
+
+
+async def test_what_is_shielded_from_a_cut_is_finished_first() -> None:
+    scope: Scope = {"type": "http", "state": {}}
+    put_departure(scope)
+    written = was_told = False
+    try:
+        with anyio.fail_after(30), ended_by_departure(scope, never) as departure:
+            with shielded(departure):
+                cut_short(scope)
+                await anyio.sleep(0.02)
+                written = True
+            await anyio.sleep_forever()
+    except GatewayStoppingError:
+        was_told = True
+    assert written
+    assert was_told
+
+
+async def test_a_cut_of_who_has_left_is_a_leaving() -> None:
+    scope: Scope = {"type": "http", "state": {}}
+    put_departure(scope)
+    with anyio.fail_after(30), ended_by_departure(scope, never) as departure:
+        hang_up(scope)
+        cut_short(scope)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            assert not departure.takes_back()
 
 
 async def test_a_cancellation_of_somebody_else_goes_on() -> None:

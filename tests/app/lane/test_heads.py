@@ -78,6 +78,7 @@ def test_only_what_is_usual_is_learnt() -> None:
     let_in = {"caller": CALLER, "keys_as_of": 3}
     odd = [
         (b"expect", b"100-continue"),
+        (b"origin", b"https://app.example"),
         (b"transfer-encoding", b"chunked"),
         (b"x-foreword-deadline-s", b"2"),
         (b"content-type", b"multipart/form-data"),

@@ -4,6 +4,7 @@ Each head is new to the gateway once, so that the first request of a test goes t
 """
 
 import json
+import socket
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -227,6 +228,37 @@ def test_a_second_request_waits_for_the_answer_to_the_first(warm: Gateway) -> No
     assert data.count(b"HTTP/1.1 200 OK") == 2
     assert data.count(b"[DONE]") == 2
     assert warm.lane.taken - taken in (0, 1)  # both may have come in one read
+
+
+def test_requests_that_are_written_at_once_are_all_answered_in_order(warm: Gateway) -> None:
+    """On a fresh connection, and behind one that is answered on the lane."""
+    texts = [f"When does ferry {number} leave?" for number in range(5)]
+    for has_first in (False, True):
+        with warm.connected() as connection:
+            if has_first:
+                warm.ask_on(connection, question("When does the ferry leave?"))
+            connection.sendall(b"".join(warm.request(question(text)) for text in texts))
+            bodies = _bodies(connection, len(texts))
+        assert [json.loads(body)["choices"][0]["message"] for body in bodies] == [
+            json.loads(warm.ask(question(text)).body)["choices"][0]["message"] for text in texts
+        ]
+
+
+def _bodies(connection: socket.socket, count: int) -> list[bytes]:
+    """Of whole answers, each of which says how long it is."""
+    data, bodies = b"", list[bytes]()
+    while len(bodies) < count:
+        head, found, rest = data.partition(b"\r\n\r\n")
+        length = int(head.partition(b"content-length: ")[2].split()[0]) if found else 0
+        if not found or len(rest) < length:
+            part = connection.recv(65536)
+            assert part, "the connection was closed"
+            data += part
+            continue
+        assert b" 200 OK" in head
+        bodies.append(rest[:length])
+        data = rest[length:]
+    return bodies
 
 
 def test_a_client_that_leaves_ends_its_request(warm: Gateway, engine: SimulatorThread) -> None:

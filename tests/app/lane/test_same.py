@@ -53,6 +53,7 @@ names = st.sampled_from([
     "temperature", "top_p", "n", "seed", "stop", "user", "top_k", "logprobs", "top_logprobs",
     "max_tokens", "max_completion_tokens", "stream", "stream_options", "tools", "tool_choice",
     "metadata", "response_format", "foreword", "rid", "input_ids", "nonsense", "min_tokens",
+    "frequency_penalty", "presence_penalty", "store", "service_tier", "verbosity", "modalities",
 ])  # fmt: skip
 usual_fields = st.fixed_dictionaries(
     {},

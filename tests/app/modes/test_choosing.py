@@ -47,7 +47,7 @@ def decided(
     [
         (Question(conversation_mode=Mode.CAG, asked=Mode.RAG), Mode.CAG, "conversation began"),
         (Question(filtered=True, pinned=Mode.CAG), Mode.RAG, "filters"),
-        (Question(asked=Mode.HYBRID, pinned=Mode.CAG), Mode.HYBRID, "asked for"),
+        (Question(asked=Mode.HYBRID, pinned=Mode.CAG), Mode.HYBRID, "the request asks for it"),
         (Question(pinned=Mode.CAG), Mode.CAG, "pinned"),
     ],
 )

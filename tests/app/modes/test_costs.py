@@ -173,3 +173,13 @@ def test_the_more_is_resident_the_less_a_question_costs(share: float) -> None:
     assert (
         some.total_s <= price(situation(corpus=PrefixFacts(tokens=10_000)))[Mode.CAG].total_s + 1e-9
     )
+
+
+def test_a_search_finds_no_more_than_the_collection_holds() -> None:
+    """What is taken before the first search is for collections that are larger."""
+    rag = RagFacts(found_tokens=1200, scaffold_tokens=50)
+    small = situation(rag=rag, corpus=PrefixFacts(tokens=89), question_tokens=32)
+    assert price(small)[Mode.RAG].prompt_tokens == 50 + 39 + 32
+    assert price(small)[Mode.RAG].prompt_tokens <= price(small)[Mode.CAG].prompt_tokens
+    uncounted = situation(rag=rag, corpus=None, question_tokens=32)
+    assert price(uncounted)[Mode.RAG].prompt_tokens == 50 + 1200 + 32

@@ -109,7 +109,7 @@ def test_a_request_names_its_mode(http: httpx.Client) -> None:
     for mode in ("rag", "cag", "hybrid"):
         block = ask(http, "rooms", "Where hangs the key of room 3?", mode=mode)
         assert block["mode"] == mode
-        assert block["mode_reason"].partition(";")[0] == "asked for"
+        assert block["mode_reason"].partition(";")[0] == "the request asks for it"
 
 
 def test_a_collection_too_large_is_retrieved_and_the_numbers_are_told(http: httpx.Client) -> None:

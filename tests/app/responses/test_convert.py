@@ -31,7 +31,7 @@ def test_a_plain_question() -> None:
     ]
     assert (made["temperature"], made["top_p"], made["max_completion_tokens"]) == (0, 0.5, 9)
     assert made["stream"] is False
-    assert made["foreword"] is None
+    assert "foreword" not in made
 
 
 def test_a_stream_asks_for_usage() -> None:
@@ -52,7 +52,7 @@ def test_a_search_names_the_collection() -> None:
         "filters": tool["filters"],
         "score_threshold": 0.2,
     }
-    assert converted(tools=[SEARCH], tool_choice="none")["foreword"] is None
+    assert "foreword" not in converted(tools=[SEARCH], tool_choice="none")
     assert "tool_choice" not in converted(tools=[SEARCH], tool_choice={"type": "file_search"})
 
 
@@ -108,6 +108,25 @@ def test_what_asks_for_nothing_is_taken() -> None:
     assert not {"store", "background", "service_tier", "metadata"} & set(made)
 
 
+def allowed(*names: str, mode: str = "auto") -> dict[str, Any]:
+    tools = [{"type": "function", "name": name} for name in names]
+    return {"type": "allowed_tools", "mode": mode, "tools": tools}
+
+
+def test_a_choice_that_holds_is_taken() -> None:
+    name = FUNCTION["name"]
+    search = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "file_search"}]}
+    assert "tool_choice" not in converted(tool_choice="auto")
+    assert "tool_choice" not in converted(tools=[SEARCH], tool_choice="required")
+    assert "tool_choice" not in converted(tools=[SEARCH], tool_choice={"type": "file_search"})
+    assert "tool_choice" not in converted(tools=[SEARCH], tool_choice=search)
+    # The model is told of the functions alone: what isn't allowed isn't searched.
+    made = converted(tools=[SEARCH, FUNCTION], tool_choice=allowed(name))
+    assert "foreword" not in made
+    assert [tool["function"]["name"] for tool in made["tools"]] == [name]
+    assert "foreword" not in converted(tools=[SEARCH, FUNCTION], tool_choice="none")
+
+
 @pytest.mark.parametrize(
     ("fields", "param", "words"),
     [
@@ -145,8 +164,30 @@ def test_what_asks_for_nothing_is_taken() -> None:
                 "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "x"}]},
             },
             "tool_choice",
-            "name functions",
+            "names functions",
         ),
+        ({"tool_choice": "required"}, "tool_choice", "there are no tools"),
+        ({"tool_choice": {"type": "file_search"}}, "tool_choice", "file_search is not among"),
+        (
+            {"tools": [FUNCTION], "tool_choice": {"type": "file_search"}},
+            "tool_choice",
+            "file_search is not among",
+        ),
+        ({"tool_choice": {"type": "function", "name": "g"}}, "tool_choice", "'g' is not among"),
+        (
+            {"tools": [SEARCH], "tool_choice": {"type": "function", "name": "g"}},
+            "tool_choice",
+            "'g' is not among",
+        ),
+        ({"tool_choice": allowed()}, "tool_choice", "tools is empty"),
+        ({"tool_choice": allowed("g")}, "tool_choice", "'g' is not among"),
+        ({"tools": [FUNCTION], "tool_choice": allowed("g")}, "tool_choice", "'g' is not among"),
+        ({"tools": [FUNCTION], "tool_choice": allowed(mode="none")}, "tool_choice", "give auto"),
+        ({"tools": [SEARCH, FUNCTION]}, "tools", "can't be given together.*/search"),
+        ({"tools": [SEARCH], "max_tool_calls": 0}, "max_tool_calls", "a search is one call"),
+        ({"max_tool_calls": -1}, "max_tool_calls", "a whole number from 0"),
+        ({"tools": [FUNCTION | {"name": "f g"}]}, "tools.0.name", "'f g' is no function's name"),
+        ({"tools": [FUNCTION | {"name": "f" * 65}]}, "tools.0.name", "1 to 64"),
         (
             {"prompt": {"id": "docqa", "variables": {"x": {"type": "input_image"}}}},
             "prompt.variables.x",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.errors import InvalidRequestError
-from app.responses.input_items import messages_of
+from app.responses.input_items import check_calls, messages_of
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": '{"zone": "UTC"}'}
 RESULT = {"type": "function_call_output", "call_id": "c1", "output": "nine"}
@@ -84,7 +84,10 @@ def test_a_search_is_left_out_and_reasoning_goes_to_its_message() -> None:
         ({"role": "user", "content": [{"type": "input_image"}]}, "input.0.content.0", "text only"),
         ({"type": "item_reference", "id": "msg_1"}, "input.0", "send the item itself"),
         ({"type": "computer_call"}, "input.0", "'computer_call'"),
-        ({}, "input.0", "give a message"),
+        ({}, "input.0", "a type, or a role and content"),
+        ({"role": "user"}, "input.0.content", "text or a list"),
+        ({"type": "message"}, "input.0.role", "none of user"),
+        ({"type": "story", "role": "user", "content": "x"}, "input.0", "'story'"),
         (CALL | {"arguments": {}}, "input.0.arguments", "must be text"),
         ({"type": "function_call_output", "call_id": "c1"}, "input.0.output", "must be text"),
     ],
@@ -93,6 +96,31 @@ def test_what_can_not_be_taken_is_named(item: dict[str, Any], param: str, words:
     with pytest.raises(InvalidRequestError, match=words) as caught:
         messages_of([item])
     assert caught.value.param == param
+
+
+def result(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": "9"}
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        ([user("x"), result("c9")], "No tool call found for function call output with call_id c9"),
+        ([result("c1"), CALL], "No tool call found for function call output with call_id c1"),
+        ([user("x"), CALL], "No tool output found for function call c1"),
+        ([user("x"), CALL, user("y")], "No tool output found for function call c1"),
+        ([user("x"), CALL, CALL | {"call_id": "c2"}, result("c2")], "for function call c1"),
+    ],
+)
+def test_calls_and_their_results_come_together(items: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(InvalidRequestError, match=words) as caught:
+        check_calls(messages_of(items))
+    assert caught.value.param == "input"
+
+
+def test_results_may_come_in_any_order() -> None:
+    other = CALL | {"call_id": "c2"}
+    check_calls(messages_of([user("x"), CALL, other, result("c2"), result("c1"), user("y")]))
 
 
 def _texts(item: dict[str, Any]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from app.stack.backoff import NEVER_RESTART
@@ -32,7 +33,9 @@ from app.stack.services import redis_address
 from app.stack.settings import EngineOptions, StackSettings
 from app.stack.stack import start_stack
 from app.stack.stack_file import read_stack_file
+from bench.engine_sim import SimulatorConfig, SimulatorThread
 from tests.app.stack.children import eventually, is_alive
+from tests.tokenizer_folders import write_tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -383,6 +386,21 @@ def test_a_running_engine_is_used_and_left_alone(settings: StackSettings, tmp_pa
             assert stack.engine_url == engine.engine_url
             assert stack.pids == {}
         assert get(f"{engine.engine_url}/ready", timeout_s=30).good
+
+
+def test_the_gateway_finds_files_where_the_stack_was_started(
+    settings: StackSettings, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "clerk.yaml").write_text("name: clerk\nversion: 1\ntools: []\n")
+    env = {**settings.base_env, "FOREWORD_AGENTS__FOLDER": "mine"}
+    with SimulatorThread(SimulatorConfig(model_path=write_tokenizer(tmp_path / "tiny"))) as engine:
+        named = changed(
+            settings, engine_url=engine.url, gateway=True, port=0, base_env=env, folder=tmp_path
+        )
+        with start_stack(named, say=print) as stack:
+            agents = httpx.get(f"{stack.url}/foreword/agents", trust_env=False).json()
+    assert "clerk" in [agent["id"] for agent in agents["data"]]
 
 
 def test_a_stale_or_foreign_stack_file_is_no_stack(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from bench.engine_sim import SimulatorThread
 from tests.app.openai_objects import exact
 
+TURNS = 30
 FIRST = "When does the ferry leave?"
 
 
@@ -84,9 +85,10 @@ def test_items_are_kept_in_order_and_as_they_came(client: openai.OpenAI) -> None
 @pytest.mark.parametrize(
     ("items", "param"),
     [
-        ([{"type": "message", "role": "user"}], "input.0.content"),
-        ([{"role": "pirate", "content": "Ahoy"}], "input.0.role"),
-        ([{"type": "web_search_call", "id": "w"}], "input.0"),
+        ([{"type": "message", "role": "user"}], "items.0.content"),
+        ([{"role": "user"}], "items.0.content"),
+        ([{"role": "pirate", "content": "Ahoy"}], "items.0.role"),
+        ([{"type": "web_search_call", "id": "w"}], "items.0"),
         ([{"role": "user", "content": "x"}] * 21, "items"),
     ],
 )
@@ -96,6 +98,59 @@ def test_items_that_could_not_be_answered_are_refused(
     with pytest.raises(openai.BadRequestError) as refused:
         client.conversations.create(items=items)
     assert refused.value.param == param
+    made = client.conversations.create()
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.conversations.items.create(made.id, items=items)
+    assert refused.value.param == param
+
+
+def test_a_turn_answers_the_calls_before_it(client: openai.OpenAI) -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    asked = [{"role": "user", "content": "x"}, call]
+    made = client.conversations.create(items=asked)  # type: ignore[arg-type]
+    with pytest.raises(openai.BadRequestError, match="No tool output found for function call c1"):
+        ask(client, "Well?", conversation=made.id)
+    output = {"type": "function_call_output", "call_id": "c2", "output": "9"}
+    with pytest.raises(openai.BadRequestError, match=r"No tool call found .* call_id c2"):
+        ask(client, [output], conversation=made.id)
+    with pytest.raises(openai.BadRequestError, match="call_id c2"):
+        ask(client, [output])
+    with pytest.raises(openai.BadRequestError, match="for function call c1"):
+        ask(client, asked)
+    assert ask(client, [output | {"call_id": "c1"}], conversation=made.id).id
+
+
+def test_what_is_included_is_served_or_refused(client: openai.OpenAI) -> None:
+    answer = ask(client, FIRST)
+    taken: list[Any] = ["file_search_call.results"]
+    assert client.responses.retrieve(answer.id, include=taken).id == answer.id
+    assert len(client.responses.input_items.list(answer.id, include=taken).data) == 1
+    refused: list[Any] = ["nope"]
+    for asked in (client.responses.retrieve, client.responses.input_items.list):
+        with pytest.raises(openai.BadRequestError, match="'nope' is not served") as told:
+            asked(answer.id, include=refused)
+        assert told.value.param == "include"
+
+
+def test_calls_are_bounded_and_told(client: openai.OpenAI) -> None:
+    assert ask(client, FIRST, max_tool_calls=3).max_tool_calls == 3
+    with pytest.raises(openai.BadRequestError):
+        ask(client, FIRST, max_tool_calls=-1)
+
+
+@pytest.mark.parametrize("name", ["f g", "f" * 65, "f.g", "é"])
+def test_functions_have_openais_names(client: openai.OpenAI, name: str) -> None:
+    function = {"name": name, "parameters": {"type": "object"}}
+    with pytest.raises(openai.BadRequestError, match="no function's name") as refused:
+        ask(client, FIRST, tools=[{"type": "function", **function}])
+    assert refused.value.param == "tools.0.name"
+    with pytest.raises(openai.BadRequestError, match="no function's name") as refused:
+        client.chat.completions.create(
+            model="default",
+            messages=[{"role": "user", "content": FIRST}],
+            tools=[{"type": "function", "function": function}],  # type: ignore[list-item]
+        )
+    assert refused.value.param == "tools.0.function.name"
 
 
 def test_a_turn_goes_on_from_all_that_was_said(client: openai.OpenAI) -> None:
@@ -164,8 +219,10 @@ def test_a_response_is_fetched_gone_on_from_and_forgotten(client: openai.OpenAI)
     with pytest.raises(openai.NotFoundError) as gone:
         client.responses.retrieve(second.id)
     assert gone.value.code == "response_not_found"
-    with pytest.raises(openai.NotFoundError):
-        ask(client, "Still there?", previous_response_id=third.id)
+    with pytest.raises(openai.NotFoundError, match=second.id):
+        ask(client, "Still there?", previous_response_id=second.id)
+    fourth = ask(client, "Still there?", previous_response_id=third.id)
+    assert fourth.foreword["cached_tokens"] >= third.usage.total_tokens - 17
     unstored = ask(client, "A secret.", store=False)
     assert unstored.store is False
     with pytest.raises(openai.NotFoundError):
@@ -272,6 +329,28 @@ def test_a_turn_that_fails_leaves_nothing_and_the_conversation_free(
         ask(client, "word " * 40_000, conversation=made.id)
     assert refused.value.code == "context_length_exceeded"
     assert refused.value.param == "input"
+    assert len(texts(client, made.id)) == 2
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_conversation_is_free_before_its_client_hears_that_a_turn_has_failed(
+    client: openai.OpenAI, simulator: SimulatorThread, streams: bool
+) -> None:
+    """Each turn is asked for when the last word of the one before is read, or its last event."""
+    made = client.conversations.create()
+    kind = {"kind": "drop", "after_chunks": 2} if streams else {"kind": "error", "status": 400}
+    fault = {**kind, "times": TURNS}
+    httpx.post(f"{simulator.url}/simulator/faults", json=fault, trust_env=False).raise_for_status()
+    for number in range(TURNS):
+        if not streams:
+            with pytest.raises(openai.BadRequestError):
+                ask(client, f"Refused {number}?", conversation=made.id)
+            continue
+        events = iter(ask(client, f"Broken off {number}?", conversation=made.id, stream=True))
+        for event in events:
+            if event.type in ("error", "response.failed"):
+                break
+    assert ask(client, "And now?", conversation=made.id).id
     assert len(texts(client, made.id)) == 2
 
 

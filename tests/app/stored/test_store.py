@@ -6,6 +6,9 @@ import anyio
 import pytest
 import sqlalchemy as sa
 
+from app.agents.loop import Step
+from app.agents.records import RunRecord, StepRecord
+from app.agents.rows import insert_run, insert_step
 from app.deletions import KvDeletions
 from app.errors import (
     ConversationBusyError,
@@ -15,6 +18,7 @@ from app.errors import (
     NotStoredError,
     ResponseNotFoundError,
 )
+from app.leases import NOBODYS
 from app.salts import Salts
 from app.settings import ConversationsSettings
 from app.stored.compaction import cut_place, is_due
@@ -24,7 +28,7 @@ from app.stored.records import Compaction, Resumption, StoredResponse, Summary, 
 from app.stored.responses import ResponseStore
 from app.stored.store import ConversationStore
 from app.stored.turn_store import LEASE_S
-from app.tables import conversation_items, kv_deletions
+from app.tables import agent_runs, conversation_items, kv_deletions, stored_responses
 from prompts import Message, load_tokenizer
 from retrieval import Collections, HashingEmbedder
 from tests.app.clock import Clock
@@ -162,20 +166,130 @@ def test_a_summary_stands_for_its_items_and_forks_keep_it_where_they_have_them(
         store.compact(talk, "resp_2", Summary(text="x", through=2))
 
 
-def test_a_chain_is_all_that_was_said_and_breaks_where_one_is_gone(database: sa.Engine) -> None:
+def _chain(responses: ResponseStore, length: int, *, at: float = 0.0) -> None:
+    for n in range(length):
+        previous = f"resp_{n - 1}" if n else None
+        responses.keep(_response(f"resp_{n}", previous=previous, at=at))
+
+
+def _rows(database: sa.Engine) -> set[str]:
+    with database.connect() as connection:
+        return set(connection.execute(sa.select(stored_responses.c.id)).scalars())
+
+
+def test_a_chain_is_all_that_was_said(database: sa.Engine) -> None:
     responses = ResponseStore(database)
-    for number in range(30):
-        responses.keep(
-            _response(f"resp_{number}", previous=f"resp_{number - 1}" if number else None)
-        )
+    _chain(responses, 30)
     chain = responses.said("resp_29", tenant=T)
     assert [item.id for item in chain] == [
         f"{k}_resp_{n}" for n in range(30) for k in ("in", "out")
     ]
     assert [item.output_ids for item in chain[:2]] == [None, packed([1, 2])]
-    responses.delete("resp_3", tenant=T)
+
+
+def test_what_was_deleted_of_a_chain_is_seen_by_nobody_and_stays_in_its_prompts(
+    database: sa.Engine,
+) -> None:
+    responses = ResponseStore(database)
+    _chain(responses, 5)
+    before = responses.said("resp_4", tenant=T)
+    for gone in ("resp_0", "resp_3"):
+        responses.delete(gone, tenant=T)
+        for seen in (responses.get, responses.delete, responses.said):
+            with pytest.raises(ResponseNotFoundError, match=gone):
+                seen(gone, tenant=T)
+    assert responses.said("resp_4", tenant=T) == before
+    with database.connect() as connection:
+        where = stored_responses.c.id == "resp_0"
+        row = connection.execute(sa.select(stored_responses).where(where)).one()
+    # No more of it than the prompt shows.
+    assert (row.response, row.input, row.output_ids) == ({}, [], None)
+    responses.delete("resp_4", tenant=T)
+    assert _rows(database) == {"resp_0", "resp_1", "resp_2"}
+    responses.delete("resp_2", tenant=T)
+    responses.delete("resp_1", tenant=T)
+    assert _rows(database) == set()
+
+
+def test_what_an_agent_said_stays_too_and_its_run_is_gone(database: sa.Engine) -> None:
+    responses = ResponseStore(database)
+    run = RunRecord(id="resp_0", tenant=T, agent="a", created_at=0.0, request={})
+    with database.begin() as connection:
+        insert_run(connection, run, NOBODYS)
+        for number in range(2):
+            step = StepRecord(
+                number=number,
+                items=[{"id": f"msg_{number}", "type": "message"}],
+                step=Step(finish="stop", tokens=2),
+                report={},
+                output_ids=packed([number, 7]),
+                tokenizer="tok",
+            )
+            insert_step(connection, "resp_0", step)
+        connection.execute(sa.update(agent_runs).values(ended_at=1.0))
+    _chain(responses, 2)
+    before = responses.said("resp_1", tenant=T)
+    assert [item.id for item in before[:3]] == ["in_resp_0", "msg_0", "msg_1"]
+    responses.delete("resp_0", tenant=T)
+    assert responses.said("resp_1", tenant=T) == before
+    with database.connect() as connection:
+        assert connection.execute(sa.select(agent_runs)).all() == []
+
+
+def test_branches_need_what_they_have_in_common(database: sa.Engine) -> None:
+    responses = ResponseStore(database)
+    _chain(responses, 2)
+    responses.keep(_response("resp_b", previous="resp_0"))
+    responses.delete("resp_0", tenant=T)
+    responses.delete("resp_1", tenant=T)
+    assert responses.said("resp_b", tenant=T)[0].id == "in_resp_0"
+    responses.delete("resp_b", tenant=T)
+    assert _rows(database) == set()
+
+
+def test_a_chain_lives_as_long_as_it_is_gone_on_from(database: sa.Engine) -> None:
+    responses = ResponseStore(database)
+    days = 80
+    for day in range(days):
+        previous = f"resp_{day - 1}" if day else None
+        responses.keep(_response(f"resp_{day}", previous=previous, at=day * DAY_S))
+        responses.expire(before=(day - 30) * DAY_S)
+        assert len(responses.said(f"resp_{day}", tenant=T)) == 2 * (day + 1)
     with pytest.raises(ResponseNotFoundError, match="resp_3"):
-        responses.said("resp_29", tenant=T)
+        responses.get("resp_3", tenant=T)
+    assert len(_rows(database)) == days
+    responses.expire(before=days * DAY_S)
+    assert _rows(database) == set()
+
+
+def test_a_long_chain_is_let_go_of_some_at_a_time(database: sa.Engine) -> None:
+    responses = ResponseStore(database)
+    _chain(responses, 250, at=DAY_S)
+    for n in range(250):
+        responses.delete(f"resp_{n}", tenant=T)
+    assert 0 < len(_rows(database)) < 250
+    responses.expire(before=0.0)
+    assert _rows(database) == set()
+
+
+def test_what_was_deleted_meanwhile_is_not_gone_on_from(database: sa.Engine) -> None:
+    responses = ResponseStore(database)
+    _chain(responses, 1)
+    responses.delete("resp_0", tenant=T)
+    with pytest.raises(NotStoredError, match="resp_0"):
+        responses.keep(_response("resp_1", previous="resp_0"))
+
+
+def test_a_chain_that_an_older_gateway_broke_is_told_so(database: sa.Engine) -> None:
+    """Without an id that the client never named."""
+    responses = ResponseStore(database)
+    _chain(responses, 3)
+    with database.begin() as connection:
+        gone = sa.delete(stored_responses).where(stored_responses.c.id == "resp_0")
+        connection.execute(gone)
+    with pytest.raises(InvalidRequestError, match="what resp_2 goes on from was deleted") as told:
+        responses.said("resp_2", tenant=T)
+    assert told.value.param == "previous_response_id"
 
 
 @pytest.mark.anyio

@@ -23,7 +23,7 @@ from app.errors import InvalidSettingError, WebhookRefusedError
 from app.settings import WebhookEndpoint, WebhooksSettings
 from app.tables import webhook_deliveries
 from app.webhooks import courier, outbox
-from app.webhooks.addresses import find_target, is_public
+from app.webhooks.addresses import check_url, find_target, is_public
 from app.webhooks.courier import Courier
 from app.webhooks.opening import open_outbox
 from app.webhooks.outbox import PAUSES_S
@@ -308,6 +308,25 @@ async def test_where_no_webhook_goes(url: str) -> None:
     with pytest.raises(WebhookRefusedError) as caught:
         await find_target(url, allow_private=False)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://169.254.169.254/latest/meta-data", "http://[fe80::1]/", "http://224.0.0.1/"]
+)
+@pytest.mark.anyio
+async def test_where_none_goes_though_private_addresses_are_taken(url: str) -> None:
+    with pytest.raises(WebhookRefusedError, match="link-local or multicast"):
+        await find_target(url, allow_private=True)
+    with pytest.raises(WebhookRefusedError, match="link-local or multicast"):
+        check_url(url, allow_private=True)
+
+
+def test_an_address_that_no_webhook_goes_to_is_refused_at_the_start() -> None:
+    """Not only when there is something to tell."""
+    with pytest.raises(WebhookRefusedError, match="isn't a public address"):
+        check_url("https://10.0.0.1/hook", allow_private=False)
+    check_url("https://10.0.0.1/hook", allow_private=True)
+    check_url("https://93.184.215.14/hook", allow_private=False)
 
 
 @pytest.mark.anyio

@@ -272,9 +272,19 @@ def test_who_leaves_behind_a_second_request_is_missed_in_the_first(guarded: Guar
 
 
 @pytest.mark.slow
-def test_only_one_request_waits_for_another(guarded: Guarded) -> None:
+def test_only_so_many_requests_wait_for_another(guarded: Guarded) -> None:
     heard = ask(guarded.url, request(b"GET", "/slow") + request(b"GET", "/ok") * 1000)
-    assert heard.answers == 1
+    assert heard.answers == 33
+    assert heard.data.count(b"connection: close") == 1
+    assert heard.data.endswith(b"\r\nconnection: close\r\n\r\nok")
+    assert heard.closed
+
+
+def test_http_1_0_is_never_sent_chunks(guarded: Guarded) -> None:
+    heard = ask(guarded.url, b"GET /slow HTTP/1.0\r\n\r\n")
+    head, _, said = heard.data.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head.lower()
+    assert said == b"." * 50
     assert heard.closed
 
 

@@ -122,6 +122,8 @@ def test_an_engine_that_reads_no_tool_calls_is_told_so_once_there_are_tools() ->
     (finding,) = check_engine(unread, has_tools=True)
     assert (finding.code, finding.severity) == ("FW751", Severity.WARNING)
     assert check_engine(unread | {"tool_call_parser": "qwen"}, has_tools=True) == ()
+    (finding,) = check_engine(unread | {"tool_call_parser": "foreword_json"}, has_tools=True)
+    assert "that a request demands" in finding.message
 
 
 def test_no_key_gets_into_a_sentence() -> None:
@@ -155,7 +157,7 @@ def test_the_real_engine_describes_itself_as_it_was_started(engine: RealEngine) 
     broken = check_engine(info, guarded=False, chunk_tokens=info["page_size"] + 1)
     assert {f.code for f in broken} - where == {"FW712", "FW715"}
     assert json.loads(info["kv_events_config"])["replay_endpoint"]
-    # It was to find a parser of tool calls, and started without one: its template shows none.
-    assert info["tool_call_parser"] is None
+    # It was to find a parser of tool calls, and its template shows none.
+    assert info["tool_call_parser"] == "foreword_json"
     told = check_engine(info, guarded=True, chunk_tokens=64, has_tools=True)
     assert {f.code for f in told} - where == {"FW751"}

@@ -9,7 +9,7 @@ const VERDICTS = {
   changed: "an early part of the prompt changed",
   evicted: "it had to make room for others",
   moved: "another replica holds it",
-  isolated: "it is held under another salt",
+  isolated: "it is held for another collection, isolated conversation or tenant, and those share nothing",
   rounding: "the rest is less than a page or chunk",
   engine: "a rule of the engine",
   unknown: "the evidence is missing",
@@ -25,6 +25,10 @@ export function partsOf(block) {
       parts.push({ id: name.toLowerCase(), name, tokens: split[i] }));
   } else {
     parts.push({ id: "storage", name: "RAM, SSD or Redis", tokens: tiers.storage });
+  }
+  const told = parts.reduce((sum, part) => sum + (part.tokens ?? 0), 0);
+  if (isKnown(block.cached_tokens) && told < block.cached_tokens) {
+    parts.push({ id: "somewhere", name: "re-used, tier not known", tokens: block.cached_tokens - told });
   }
   const computed = isKnown(block.cached_tokens) && isKnown(block.prompt_tokens)
     ? block.prompt_tokens - block.cached_tokens : null;

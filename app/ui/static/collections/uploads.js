@@ -1,13 +1,15 @@
 // Taking files in, a few at a time; one that fails doesn't hold the others up.
-import { postJson, upload } from "../api.js";
+import { ApiError, idPath, postJson, upload } from "../api.js";
 
 const AT_ONCE = 2;
 let made = 0;
 
-// `change` is told how the list changes; the number of those that failed comes back.
-export async function takeIn(collection, chosen, { change, onAdded }) {
+// `change` is told how the list changes, `isReplacing(file)` whether a file takes the place of all of
+// its name; the number of those that failed comes back.
+export async function takeIn(collection, chosen, { change, onAdded, isReplacing }) {
   const entries = chosen.map((file) => ({
     key: ++made, file, name: file.name, state: "waiting", progress: 0, problem: null,
+    isReplacing: isReplacing(file),
   }));
   change((known) => [...entries, ...known.filter((entry) => entry.state !== "added")]);
   const update = (entry, changes) =>
@@ -31,7 +33,21 @@ export async function takeIn(collection, chosen, { change, onAdded }) {
 
 async function takeOne(collection, entry, update) {
   update(entry, { state: "uploading" });
-  const record = await upload(entry.file, { onProgress: (progress) => update(entry, { progress }) });
-  await postJson(`v1/vector_stores/${collection}/files`, { file_id: record.id });
+  const onProgress = (progress) =>
+    update(entry, progress < 1 ? { progress } : { progress, state: "reading" });
+  if (entry.isReplacing) {
+    await replace(collection, entry, onProgress);
+  } else {
+    const fields = { purpose: "assistants" };
+    const record = await upload("v1/files", entry.file, { fields, onProgress });
+    await postJson(`v1/vector_stores/${idPath(collection)}/files`, { file_id: record.id });
+  }
   update(entry, { state: "added", progress: 1 });
+}
+
+// Old and new change places in one transaction; a version that can't be read leaves the old one.
+async function replace(collection, { file, name }, onProgress) {
+  const done = await upload(`foreword/collections/${idPath(collection)}/sync`, file, { onProgress });
+  const failure = done.failed?.[name];
+  if (failure) throw new ApiError(`${failure.message} The older version stays.`);
 }

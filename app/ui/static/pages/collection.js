@@ -1,10 +1,11 @@
 // One collection: dropping documents into it, how far each is, what failed and why.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { getJson, remove } from "../api.js";
+import { getJson, idPath, remove } from "../api.js";
+import { DropZone } from "../collections/drop_zone.js";
 import { takeIn } from "../collections/uploads.js";
 import { bytes, count, plural } from "../format.js";
 import { html } from "../html.js";
-import { Cards, Confirm, Problem, Table, Title, Waiting } from "../parts.js";
+import { Cards, Confirm, Dialog, Problem, Table, Title, Waiting } from "../parts.js";
 import { announce, link } from "../state.js";
 
 const POLL_MS = 700;
@@ -17,7 +18,9 @@ export function Collection({ id }) {
   const [uploads, setUploads] = useState([]);
   const [asked, setAsked] = useState(0);
   const reload = () => setAsked((n) => n + 1);
-  const names = useRef(new Map());
+  // Files that were dropped, until it is said what becomes of those of the same name.
+  const [doubtful, setDoubtful] = useState(null);
+  const records = useRef(new Map());
 
   // As long as something is taken in, it is looked at again.
   useEffect(() => {
@@ -26,9 +29,10 @@ export function Collection({ id }) {
     const look = async () => {
       try {
         const [found, listed] = await Promise.all([
-          getJson(`v1/vector_stores/${id}`), getJson(`v1/vector_stores/${id}/files?limit=100`),
+          getJson(`v1/vector_stores/${idPath(id)}`),
+          getJson(`v1/vector_stores/${idPath(id)}/files?limit=100`),
         ]);
-        await learnNames(names.current, listed.data);
+        await learn(records.current, listed.data);
         if (left) return;
         setStore(found);
         setFiles(listed.data);
@@ -45,9 +49,13 @@ export function Collection({ id }) {
     };
   }, [id, asked]);
 
-  const add = async (chosen) => {
+  const held = new Set(files.filter((file) => file.status !== "failed")
+    .map((file) => nameOf(records.current, file)));
+  const isHeld = (file) => held.has(file.name);
+  const offer = (chosen) => (chosen.some(isHeld) ? setDoubtful(chosen) : add(chosen, () => false));
+  const add = async (chosen, isReplacing) => {
     announce(`Taking in ${plural(chosen.length, "file")}.`);
-    const failed = await takeIn(id, chosen, { change: setUploads, onAdded: reload });
+    const failed = await takeIn(id, chosen, { change: setUploads, onAdded: reload, isReplacing });
     announce(failed ? `${plural(failed, "file")} failed.` : "All files are uploaded.");
     reload();
   };
@@ -57,21 +65,40 @@ export function Collection({ id }) {
       <a class="button main" href=${link("chat", "", { collection: id })}>Ask this collection</a>
     </${Title}>
     <${Cards} cards=${cardsOf(store)} />
-    <${DropZone} onFiles=${add} />
+    <${DropZone} onFiles=${offer} />
+    ${doubtful && html`<${Doubtful} names=${doubtful.filter(isHeld).map((file) => file.name)}
+      onReplace=${() => add(doubtful, isHeld)} onKeep=${() => add(doubtful, () => false)}
+      onClose=${() => setDoubtful(null)} />`}
     <${Uploads} uploads=${uploads} />
     <${Problem} text=${problem} />
-    ${files.length > 0 && html`<${Files} files=${files} names=${names.current} store=${store}
+    ${files.length > 0 && html`<${Files} files=${files} records=${records.current} store=${store}
       onProblem=${setProblem} onChange=${reload} />`}
     ${hasMore && html`<p class="note">The latest 100 files are shown, of ${count(store.file_counts.total)}.</p>`}
     <${Delete} store=${store} onProblem=${setProblem} />`;
 }
 
-async function learnNames(names, files) {
-  const unknown = files.filter((file) => !names.has(file.id));
+async function learn(records, files) {
+  const unknown = files.filter((file) => !records.has(file.id));
   await Promise.all(unknown.map(async (file) => {
-    const record = await getJson(`v1/files/${file.id}`).catch(() => null);
-    names.set(file.id, record?.filename ?? file.id);
+    records.set(file.id, await getJson(`v1/files/${idPath(file.id)}`).catch(() => null));
   }));
+}
+
+const nameOf = (records, file) => records.get(file.id)?.filename ?? file.id;
+
+function Doubtful({ names, onReplace, onKeep, onClose }) {
+  const title = names.length === 1 ? `Replace ${names[0]}?` : `Replace ${plural(names.length, "file")}?`;
+  const then = (close, act) => () => {
+    close();
+    act();
+  };
+  return html`<${Dialog} title=${title} onClose=${onClose} actions=${(close) => html`
+    <button type="button" class="main" data-first onClick=${then(close, onReplace)}>Replace</button>
+    <button type="button" onClick=${then(close, onKeep)}>Keep both</button>
+    <button type="button" class="quiet" onClick=${close}>Cancel</button>`}>
+    <p>${names.length === 1 ? "A file of this name is" : "Files of these names are"} in the collection
+      already: ${names.join(", ")}. The new version can take the place of the old one, or stand beside
+      it: then answers may come from either.</p></${Dialog}>`;
 }
 
 const cardsOf = (store) => [
@@ -81,25 +108,6 @@ const cardsOf = (store) => [
   { name: "tokens", value: count(store.foreword?.tokens) },
   { name: "answered by", value: store.foreword?.mode?.toUpperCase() ?? "RAG or CAG, by cost" },
 ];
-
-function DropZone({ onFiles }) {
-  const [over, setOver] = useState(false);
-  const input = useRef(null);
-  const take = (list) => {
-    const files = Array.from(list ?? []);
-    if (files.length) onFiles(files);
-  };
-  return html`<div class=${`drop ${over ? "over" : ""}`}
-      onDragOver=${(event) => { event.preventDefault(); setOver(true); }}
-      onDragLeave=${() => setOver(false)}
-      onDrop=${(event) => { event.preventDefault(); setOver(false); take(event.dataTransfer.files); }}>
-    <p>Drop documents here, or</p>
-    <button type="button" class="main" onClick=${() => input.current.click()}>Choose files</button>
-    <input ref=${input} type="file" multiple hidden aria-label="Documents" tabindex="-1"
-      onChange=${(event) => { take(event.currentTarget.files); event.currentTarget.value = ""; }} />
-    <p class="dim">Text, Markdown, HTML, PDF, Word and source code</p>
-  </div>`;
-}
 
 function Uploads({ uploads }) {
   // What is uploaded stands in the table below.
@@ -115,20 +123,25 @@ function Uploads({ uploads }) {
     </li>`)}</ul>`;
 }
 
-const WORDS = { waiting: "waits", uploading: "uploading", added: "uploaded" };
+const WORDS = { waiting: "waits", uploading: "uploading", reading: "being read", added: "uploaded" };
 
-function Files({ files, names, store, onProblem, onChange }) {
-  const takeOut = (file) => remove(`v1/vector_stores/${store.id}/files/${file.id}`)
+function Files({ files, records, store, onProblem, onChange }) {
+  const [going, setGoing] = useState(null);
+  const takeOut = (file) => remove(`v1/vector_stores/${idPath(store.id)}/files/${idPath(file.id)}`)
     .then(onChange).catch((error) => onProblem(error.message));
   const columns = [
-    { name: "file", value: (file) => html`<span class="name">${names.get(file.id)}</span>` },
+    { name: "file", value: (file) => html`<span class="name">${nameOf(records, file)}</span>` },
     { name: "state", words: true, value: stateOf },
     { name: "passages", figure: true, value: (file) => (isRead(file) ? count(file.foreword?.chunks) : "–") },
-    { name: "size", figure: true, value: (file) => (isRead(file) ? bytes(file.usage_bytes) : "–") },
+    { name: "size", figure: true, value: (file) => bytes(records.get(file.id)?.bytes) },
     { name: "", value: (file) => html`<button type="button" class="quiet"
-        aria-label=${`Take out ${names.get(file.id)}`} onClick=${() => takeOut(file)}>Take out</button>` },
+        aria-label=${`Take out ${nameOf(records, file)}`} onClick=${() => setGoing(file)}>Take out</button>` },
   ];
-  return html`<${Table} caption="Files" columns=${columns} rows=${files} rowKey=${(file) => file.id} />`;
+  return html`<${Table} caption="Files" columns=${columns} rows=${files} rowKey=${(file) => file.id} />
+    ${going && html`<${Confirm} title=${`Take out ${nameOf(records, going)}?`} action="Take out"
+      text=${`“${store.name || store.id}” then answers without it, and its passages are read anew if you
+        add it again. The uploaded file itself stays.`}
+      onDone=${() => takeOut(going)} onClose=${() => setGoing(null)} />`}`;
 }
 
 const isRead = (file) => file.status === "completed";
@@ -148,7 +161,7 @@ function stateOf(file) {
 
 function Delete({ store, onProblem }) {
   const [going, setGoing] = useState(false);
-  const forget = () => remove(`v1/vector_stores/${store.id}`)
+  const forget = () => remove(`v1/vector_stores/${idPath(store.id)}`)
     .then(() => (location.hash = link("collections")))
     .catch((error) => onProblem(error.message));
   return html`<p class="end"><button type="button" class="quiet danger"

@@ -43,7 +43,7 @@ const COLUMNS = [
   { name: "files", figure: true, value: (s) => count(s.file_counts.completed) },
   { name: "failed", figure: true, value: (s) => count(s.file_counts.failed) },
   { name: "passages", figure: true, value: (s) => count(s.foreword?.chunks) },
-  { name: "size", figure: true, value: (s) => bytes(s.usage_bytes) },
+  { name: "text and vectors", figure: true, value: (s) => bytes(s.usage_bytes) },
   { name: "state", value: (s) => s.status.replace("_", " ") },
 ];
 

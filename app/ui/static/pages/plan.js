@@ -50,10 +50,26 @@ function Modes({ rows }) {
   }
   return rows.map((row) => html`<section class="mode" key=${row.collection_id}>
     <h2>${row.collection}: ${row.mode ? row.mode.toUpperCase() : UNKNOWN}${row.pinned ? " (pinned)" : ""}</h2>
-    <p>${row.reason}</p>
+    <p>${decided(row)}</p>
+    ${byCost(row) && html`<p>${byCost(row)}</p>`}
+    <p class="dim">A question of ${plural(row.question_tokens, "token")} would cost, as things are now:</p>
     <${Table} caption=${`Costs of a question to ${row.collection}`} rowKey=${([mode]) => mode}
       rows=${Object.entries(row.costs ?? {})} columns=${costColumns(row.mode)} />
   </section>`);
+}
+
+// What was decided, when the figures were other ones: of the last question, as long as it was.
+function decided({ last, reason, pinned }) {
+  if (!last) return pinned ? "The collection is pinned to this way." : "Not asked since the gateway started.";
+  const long = last.question_tokens ? ` (of ${plural(last.question_tokens, "token")})` : "";
+  return `The last question${long} went to ${last.mode.toUpperCase()}: ${reason}.`;
+}
+
+function byCost({ cheapest, mode, costs, last }) {
+  if (!cheapest || (cheapest === mode && (!last || last.mode === mode))) return null;
+  const other = cheapest === mode ? last.mode : mode;
+  const against = costs[other]?.possible ? `, ${other.toUpperCase()} ${seconds(costs[other].lasting_s)}` : "";
+  return `By cost alone it would be ${cheapest.toUpperCase()}: ${seconds(costs[cheapest].lasting_s)} a question in the long run${against}.`;
 }
 
 const costColumns = (chosen) => {

@@ -118,12 +118,20 @@ function Alerts({ report }) {
   return [...fell, ...missed].map((text) => html`<p class="note warning" key=${text}>${text}</p>`);
 }
 
+// The difference is what answers told less what the engine's counters say.
+function compared(check) {
+  const difference = check?.is_whole && check.templates.length ? check.difference_tokens : null;
+  if (!isKnown(difference)) return "The engine's own counters weren't compared.";
+  if (difference === 0) return "The engine's own counters say the same of re-used tokens.";
+  const more = difference < 0 ? "more" : "fewer";
+  return `The engine's own counters say ${plural(Math.abs(difference), `re-used token`)} ${more} than its answers told${
+    check.unknown_requests ? `; ${plural(check.unknown_requests, "request")} told nothing` : ""}.`;
+}
+
 function Ledger({ report }) {
   const { ledger, cross_check: check } = report;
   return html`<section aria-labelledby="trust"><h2 id="trust">Can this be believed?</h2><ul class="plain">
-    <li>${check && isKnown(check.difference_tokens)
-      ? `The engine's own counters differ by ${plural(check.difference_tokens, "token")} from these figures.`
-      : "The engine's own counters weren't compared."}</li>
+    <li>${compared(check)}</li>
     <li>${ledger ? (ledger.dropped
       ? `${plural(ledger.dropped, "request")} could not be written down and are missing here.`
       : "No request is missing.") : "Whether requests are missing is told to admins."}</li>

@@ -81,8 +81,9 @@ function grown(raw, parent, depth, place) {
   node.width = sum(raw.served_tokens, "width");
   node.known = sum(raw.known_tokens, "known");
   node.cached = sum(raw.cached_tokens ?? 0, "cached");
-  // Its own re-use, or that of all below it where it is no stretch of tokens itself.
-  const [cached, known] = raw.served_tokens
+  // Its own re-use; that of all below it where it is no stretch of tokens itself, and at the root,
+  // which has only what fills no page.
+  const [cached, known] = depth && raw.served_tokens
     ? [raw.cached_tokens ?? 0, raw.known_tokens] : [node.cached, node.known];
   node.rate = known ? cached / known : null;
   node.name = raw.label || (depth ? `from token ${count(raw.start)}` : "all prompts");

@@ -3,12 +3,11 @@ import { Bar } from "../chat/reuse_strip.js";
 import { count, isKnown, percent } from "../format.js";
 import { html } from "../html.js";
 
-const TIERS = ["gpu", "ram", "ssd", "redis"];
-const NAMES = { gpu: "GPU", ram: "RAM", ssd: "SSD", redis: "Redis", storage: "RAM, SSD or Redis" };
+const TIERS = { gpu: "GPU", ram: "RAM", ssd: "SSD", redis: "Redis" };
 
 export function Waterfall({ group }) {
   const parts = partsOf(group);
-  const total = group.prompt_tokens.tokens;
+  const total = parts.reduce((sum, part) => sum + (part.tokens ?? 0), 0);
   return html`<${Bar} parts=${parts} total=${total} />
     <dl class="figures">${parts.map((part) => html`<div key=${part.id}>
       <dt><span class=${`dot ${part.id}`}></span>${part.name}</dt>
@@ -16,22 +15,24 @@ export function Waterfall({ group }) {
         ? html` <span class="dim">${percent(part.tokens / total)}</span>` : null}</dd></div>`)}</dl>`;
 }
 
-function partsOf(group) {
-  const parts = tierParts(group.cached_by_tier);
-  const fall = group.waterfall;
-  for (const [verdict, tokens] of Object.entries(fall?.lost_tokens ?? {})) {
-    parts.push({ id: `lost lost-${verdict}`, name: `lost: ${verdict}`, tokens });
-  }
-  parts.push({ id: "new", name: "new", tokens: fall?.new_tokens ?? null });
-  const total = group.prompt_tokens.tokens;
-  if (fall && isKnown(total) && fall.prompt_tokens < total) {
-    parts.push({ id: "unknown", name: "not accounted for", tokens: total - fall.prompt_tokens });
-  }
-  return parts;
-}
-
-function tierParts(tiers) {
-  const split = TIERS.slice(1).some((tier) => isKnown(tiers[tier].tokens) && tiers[tier].tokens > 0);
-  const shown = split || !tiers.storage.tokens ? TIERS : ["gpu", "storage"];
-  return shown.map((tier) => ({ id: tier, name: NAMES[tier], tokens: tiers[tier].tokens }));
+// They add up to all prompt tokens; a tier of which nothing was told has no figure.
+function partsOf({ prompt_shares: shares, cached_by_tier: tiers, waterfall }) {
+  const parts = Object.entries(TIERS).map(([id, name]) =>
+    ({ id, name, tokens: isKnown(tiers[id].tokens) ? shares[id] : null }));
+  const lost = Object.entries(shares.lost).map(([verdict, tokens]) =>
+    ({ id: `lost lost-${verdict}`, name: `lost: ${verdict}`, tokens }));
+  const others = [
+    { id: "storage", name: "RAM, SSD or Redis", tokens: shares.tier },
+    { id: "somewhere", name: "re-used, tier not known", tokens: shares.reused_somewhere },
+    ...lost,
+  ];
+  return [
+    ...parts,
+    ...others.filter((part) => part.tokens),
+    { id: "new", name: "new", tokens: waterfall ? shares.new : null },
+    ...[
+      { id: "unexplained", name: "not re-used, best possible not known", tokens: shares.unexplained },
+      { id: "unknown", name: "re-use not known", tokens: shares.unknown },
+    ].filter((part) => part.tokens),
+  ];
 }

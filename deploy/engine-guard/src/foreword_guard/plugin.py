@@ -1,4 +1,5 @@
-"""The SGLang plugin: refuses other versions, and guards the LMCache cache when one is made.
+"""The SGLang plugin: refuses other versions, has calls read that must come (`demanded_calls.py`),
+and guards the LMCache cache when one is made.
 
 SGLang runs `register` in each of its processes (sglang/srt/plugins/__init__.py:103, 0.5.23); only
 the scheduler makes a cache, so LMCache is imported there and nowhere else: the hook sits on
@@ -9,6 +10,7 @@ import functools
 import os
 from typing import Any
 
+from foreword_guard import demanded_calls
 from foreword_guard.errors import GuardError
 from foreword_guard.metric_files import VARIABLE, preallocate
 from foreword_guard.versions import LMCACHE, SGLANG, refuse, require
@@ -26,6 +28,7 @@ def register() -> None:
         raise refuse(error) from error
     if os.environ.get(VARIABLE):
         preallocate()
+    demanded_calls.install()
     from sglang.srt.mem_cache import registry
 
     choose = registry.default_radix_cache_factory

@@ -113,10 +113,19 @@ async def test_a_url_that_may_not_be_asked_is_refused_at_start(
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "localhost", "169.254.169.254", "10.0.0.1", "[::1]", "[::ffff:10.0.0.1]"]
+    "host", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "[::1]", "[::ffff:10.0.0.1]"]
 )
-async def test_an_address_that_is_not_public_is_not_asked(tmp_path: Path, host: str) -> None:
+async def test_an_address_that_is_not_public_is_refused_at_the_start(
+    tmp_path: Path, host: str
+) -> None:
     settings = McpServerSettings(url=f"https://{host}/mcp")
+    with pytest.raises(InvalidSettingError, match=r"isn't a public address|link-local"):
+        async with opened(tmp_path, inside=settings):
+            pass
+
+
+async def test_a_name_whose_address_is_not_public_is_not_asked(tmp_path: Path) -> None:
+    settings = McpServerSettings(url="https://localhost/mcp")
     async with opened(tmp_path, inside=settings) as servers:
         with pytest.raises(McpUnavailableError, match="isn't a public address"):
             await servers.session("inside").listed()

@@ -21,6 +21,7 @@ from tests.gateways import gateway_settings, running_gateway, wait_until_ready
 
 # Two and a half minutes of the slow engine: nobody waits so long for it to be idle.
 LONG = 7500
+F = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +175,26 @@ def test_what_a_request_does_wrong_is_told_when_it_is_tried(client: openai.OpenA
         ({"colour": "blue"}, 400, "colour"),
         ({"previous_response_id": "resp_none"}, 404, "resp_none"),
         ({"conversation": "conv_none"}, 404, "conv_none"),
+        ({"tools": [F], "tool_choice": {"type": "function", "name": "g"}}, 400, "'g'"),
+        ({"tool_choice": {"type": "function", "name": "g"}}, 400, "'g'"),
+        (
+            {
+                "tools": [F],
+                "tool_choice": {
+                    "type": "allowed_tools",
+                    "mode": "auto",
+                    "tools": [{"type": "function", "name": "g"}],
+                },
+            },
+            400,
+            "'g'",
+        ),
+        ({"prompt": {"id": "nowhere"}}, 404, "nowhere"),
+        ({"foreword": {"collection": "nope"}}, 404, "nope"),
+        ({"tools": [{"type": "file_search", "vector_store_ids": ["nope"]}]}, 404, "nope"),
+        ({"model": "agent:nobody"}, 404, "nobody"),
+        ({"model": "agent:researcher", "foreword": {"collection": "nope"}}, 404, "nope"),
+        ({"model": "agent:researcher", "input": []}, 400, "nothing to answer"),
     ],
 )
 def test_what_can_be_seen_at_once_is_refused_at_once(
@@ -183,6 +204,19 @@ def test_what_can_be_seen_at_once_is_refused_at_once(
     answer = httpx.post(f"{gateway}/v1/responses", json=body, trust_env=False)
     assert answer.status_code == status, answer.text
     assert words in answer.json()["error"]["message"]
+
+
+def test_it_is_refused_in_a_conversation_too(client: openai.OpenAI) -> None:
+    talk = client.conversations.create()
+    with pytest.raises(openai.BadRequestError, match="'g'"):
+        asked(
+            client, conversation=talk.id, tools=[F], tool_choice={"type": "function", "name": "g"}
+        )
+    # Nothing to say is something where somebody has spoken.
+    client.responses.create(
+        model="default", conversation=talk.id, input="Why?", max_output_tokens=4
+    )
+    assert ended(client, asked(client, "And?", conversation=talk.id)).output_text
 
 
 def test_only_what_is_streamed_in_the_background_is_streamed_again(client: openai.OpenAI) -> None:
