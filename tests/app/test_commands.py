@@ -38,7 +38,7 @@ def test_documents_are_ingested_asked_and_reported(gateway: str, tmp_path: Path)
     last = answer.stdout.strip().splitlines()[-1]
     assert last.startswith("re-used ")
     assert "GPU" in last
-    assert last.endswith("cag (asked for)")
+    assert last.endswith("cag (the request asks for it)")
 
     question = ("ask", "boats", "What?", "--mode", "rag")
     whole = run(*question, "--url", gateway, "--format", "json")

@@ -132,7 +132,10 @@ def test_a_gateway_refuses_a_leaking_engine_and_says_so(
     assert "serves one tenant's KV to another" in reason
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] == "engine_not_isolated"
-    assert answer.json()["error"]["message"] == reason
+    # Why, and where, is the operator's: clients aren't told of engines and their addresses.
+    told = answer.json()["error"]["message"]
+    assert "doesn't keep tenants apart" in told
+    assert "127.0.0.1" not in told
 
 
 def test_a_gateway_serves_an_engine_that_cannot_be_tried_and_says_so(

@@ -181,7 +181,9 @@ _FOR_OPERATORS = re.compile("/foreword/(keys|audit|replicas|shadow|tenants|templ
 _OF_NOBODY = {
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/completions"),
+    ("GET", "/"),
     ("POST", "/v1/responses"),
+    ("POST", "/v1/responses/input_tokens"),
     ("POST", "/v1/conversations"),
     ("POST", "/v1/embeddings"),
     ("POST", "/v1/files"),
@@ -242,6 +244,16 @@ def test_every_route_is_one_of_these() -> None:
     unknown = {r for r in served_routes() - known if not _FOR_OPERATORS.match(r[1])}
     assert unknown == set()
     assert known <= served_routes()
+
+
+@pytest.mark.parametrize("of", ["previous_response_id", "conversation"])
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/input_tokens"])
+def test_nobody_goes_on_from_what_another_said(deployment: Deployment, path: str, of: str) -> None:
+    named = deployment.ids["response_id" if of == "previous_response_id" else "conversation_id"]
+    body = {"model": "default", "input": "Is it 4711?", of: named}
+    answer = deployment.ask("b", "POST", path, json=body)
+    assert answer.status_code == 404, answer.text
+    assert deployment.ask("a", "POST", path, json=body).status_code != 404
 
 
 @pytest.mark.parametrize("route", sorted(_ABSENT), ids=" ".join)
@@ -352,6 +364,8 @@ def test_without_a_key_nothing_is_answered_but_that_it_lives(
         if path in ("/livez", "/readyz"):
             assert answer.status_code == 200
             assert set(answer.json()) == {"status"}
+        elif path == "/":
+            assert answer.status_code == 404, "which names the pages and the API's root"
         elif path.startswith("/ui"):
             # Files that come with every gateway; what they ask for needs a key.
             assert answer.status_code in (200, 307)
