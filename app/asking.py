@@ -7,12 +7,13 @@ from functools import partial
 
 import anyio.from_thread
 
+from app.aside import LONG_CHARACTERS
 from app.context import Asked, Context, find_context
 from app.conversations import note_own_ids
 from app.errors import ContextLengthError, InvalidRequestError
 from app.given_values import filled_values, own_values
 from app.hot.stems import StemKey, messages_json, stem_key
-from app.making import LONG_CHARACTERS, MadePrompt, gone_on, make_prompt, too_long
+from app.making import MadePrompt, gone_on, make_prompt, too_long
 from app.messages import own_messages
 from app.replica_view import ReplicaView
 from app.salts import Salts
@@ -69,7 +70,7 @@ class Asking:
             self.view,
             tokenized,
             salt=key.salt,
-            is_long=False,
+            characters=len(content),
             resumption=self.resumption,
         )
 

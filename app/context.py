@@ -11,7 +11,6 @@ from functools import partial
 import anyio
 
 from app.errors import CorpusRestrictedError, CorpusTooLargeError, InvalidRequestError
-from app.making import LONG_CHARACTERS
 from app.modes import Decision
 from app.prepared import Retrieval, Source, source_of
 from app.schemas import ForewordOptions, Mode
@@ -151,7 +150,7 @@ async def _decide(
     tokens = len(question) // _CHARACTERS_A_TOKEN
     if asked.count is not None:
         count = partial(asked.count, question)
-        tokens = await services.aside.done(count, is_long=len(question) >= LONG_CHARACTERS)
+        tokens = await services.aside.done(count, characters=len(question))
     # What was said before leaves no room either; about how much is enough to know here.
     said = sum(len(message.content) for message in earlier) // _CHARACTERS_A_TOKEN
     return await services.modes.choose(

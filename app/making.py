@@ -32,9 +32,7 @@ from prompts.errors import ChatTemplateError, TooManyTokensError
 from prompts.records import record
 from prompts.render import Value
 
-# From here on, rendering and encoding take long enough for other requests to notice.
-LONG_CHARACTERS = 16_384
-# What a message or a tool takes of that beside its text.
+# What a message or a tool counts for beside its text.
 _ENTRY_CHARACTERS = 64
 
 _log = structlog.get_logger()
@@ -75,16 +73,22 @@ async def make_prompt(
         ContextLengthError: the prompt is longer than the model's window by far.
         PromptError: the template or a value is at fault.
     """
-    is_long = _characters([*values.values(), *tools]) >= LONG_CHARACTERS
+    characters = _characters([*values.values(), *tools])
     work = partial(_rendered, view, request, template, values, tools)
     try:
-        prompt, tokenized = await aside.done(work, is_long=is_long)
+        prompt, tokenized = await aside.done(work, characters=characters)
     except TooManyTokensError as error:
         raise too_long(view, request) from error
     if tokenized is None:
         return MadePrompt(prompt=prompt, salt=salt)
     return await gone_on(
-        aside, conversations, view, tokenized, salt=salt, is_long=is_long, resumption=resumption
+        aside,
+        conversations,
+        view,
+        tokenized,
+        salt=salt,
+        characters=characters,
+        resumption=resumption,
     )
 
 
@@ -100,7 +104,7 @@ async def gone_on(
     tokenized: TokenizedPrompt,
     *,
     salt: str,
-    is_long: bool,
+    characters: int,
     resumption: Resumption | None = None,
 ) -> MadePrompt:
     """A prompt with the ids of earlier answers as the model gave them, where they are known: from
@@ -113,7 +117,7 @@ async def gone_on(
     if said is None or said.is_begun_by(tokenized):
         return MadePrompt(prompt=prompt, salt=salt, tokenized=tokenized)
     follow = partial(_continued, view.tokenizer, tokenized, said)
-    tokenized, transcript, inherent = await aside.done(follow, is_long=is_long)
+    tokenized, transcript, inherent = await aside.done(follow, characters=characters)
     return MadePrompt(
         prompt=prompt, salt=salt, tokenized=tokenized, transcript=transcript, inherent=inherent
     )
@@ -179,9 +183,8 @@ def _with_tools(template: Template, prompt: Prompt, tools: tuple[Tool, ...]) -> 
         return prompt
     if "conversation" not in template.variables:
         raise InvalidRequestError(
-            f"tools: template {template.reference}, which this request is answered by, shows none: "
-            "leave them out; or leave the collection out, and give a tool that asks "
-            "POST /v1/vector_stores/{id}/search",
+            f"template {template.reference} takes no tools: leave them out, or the collection, "
+            "and give a tool that asks POST /v1/vector_stores/{id}/search",
             param="tools",
         )
     both = canonical_tools((*prompt.tools, *tools))

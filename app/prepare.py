@@ -29,8 +29,8 @@ from prompts import TokenizedPrompt, Tool
 
 ALIAS = "default"
 _NO_OPTIONS = ForewordOptions()
-# From here on, their canonical spelling takes long enough for other requests to notice.
-_MANY_TOOLS = 256
+# What a tool's canonical spelling takes as long as.
+_TOOL_CHARACTERS = 64
 
 
 async def prepare(
@@ -117,8 +117,8 @@ async def prepare(
 
 async def _tools(services: Services, request: ChatCompletionRequest) -> tuple[Tool, ...]:
     given = request.extras.get("tools")
-    is_long = isinstance(given, list | tuple) and len(given) > _MANY_TOOLS
-    return await services.aside.done(request.tools, is_long=is_long)
+    number = len(given) if isinstance(given, list | tuple) else 0
+    return await services.aside.done(request.tools, characters=_TOOL_CHARACTERS * number)
 
 
 async def _made(asking: Asking) -> tuple[MadePrompt, Context, object]:

@@ -65,7 +65,8 @@ class TokenBound:
                 tokens += settled.token
                 start, size = start + settled.character, piece_characters
             else:
-                size = max(_GROWTH * size, int(_SPARE * size * (room - tokens) / len(encoding)))
+                wanted = _SPARE * size * (room - tokens) / max(1, len(encoding))
+                size = max(_GROWTH * size, int(wanted))
 
 
 def room_for(limit: int) -> int:

@@ -17,7 +17,6 @@ from app.completions.body import (
 )
 from app.engine import TEXT_PATH
 from app.errors import ContextLengthError, InvalidRequestError
-from app.making import LONG_CHARACTERS
 from app.prepare import ALIAS, public_model
 from app.prepared import Prepared
 from app.replica_view import ReplicaView
@@ -87,7 +86,7 @@ async def _check_length(services: Services, view: ReplicaView, request: Completi
         return
     check = partial(tokenizer.check_count, text, limit=limit)
     try:
-        await services.aside.done(check, is_long=len(text) >= LONG_CHARACTERS)
+        await services.aside.done(check, characters=len(text))
     except TooManyTokensError as error:
         raise ContextLengthError(None, request.completion_limit, limit) from error
 

@@ -3,13 +3,13 @@
 import os
 
 from app.accounts import Account
+from app.aside import LONG_CHARACTERS
 from app.body_limit import HeldBodies
 from app.errors import EngineError, InvalidRequestError
 from app.hot.stems import StemKey, stem_json
 from app.lane.desk import Desk, desk_for
 from app.lane.heads import KnownHead
 from app.lane.usual import LONGEST_BYTES, Usual, usual_request
-from app.making import LONG_CHARACTERS
 from app.prepared import Prepared
 from app.sampling_limits import check_sampling
 from app.schemas import FORWARDED_FIELDS

@@ -13,7 +13,6 @@ from itertools import takewhile
 import anyio
 import orjson
 
-from app.making import LONG_CHARACTERS
 from app.pipeline import begin, complete, open_account
 from app.responses.input_items import messages_after
 from app.schemas import ChatCompletionRequest, ForewordOptions
@@ -81,7 +80,7 @@ async def compact_if_due(turn: Turn) -> bool:
     count = view.tokenizer.count if view.tokenizer else _about
     texts = [_text(item) for item in turn.said.items]
     counting = partial(list[int], map(count, texts))
-    counts = await services.aside.done(counting, is_long=sum(map(len, texts)) >= LONG_CHARACTERS)
+    counts = await services.aside.done(counting, characters=sum(map(len, texts)))
     weights = [(_is_users(item), n) for item, n in zip(turn.said.items, counts, strict=True)]
     place = cut_place(weights, int(conversation.compaction.keep * window))
     step = step_tokens(conversation.compaction, window)

