@@ -253,7 +253,13 @@ def test_nobody_goes_on_from_what_another_said(deployment: Deployment, path: str
     body = {"model": "default", "input": "Is it 4711?", of: named}
     answer = deployment.ask("b", "POST", path, json=body)
     assert answer.status_code == 404, answer.text
-    assert deployment.ask("a", "POST", path, json=body).status_code != 404
+
+
+def test_who_said_it_goes_on(deployment: Deployment) -> None:
+    talk = deployment.ids["conversation_id"]
+    body = {"model": "default", "input": "Is it 4711?", "conversation": talk}
+    answer = deployment.ask("a", "POST", "/v1/responses/input_tokens", json=body)
+    assert answer.json()["input_tokens"] > 10, answer.text
 
 
 @pytest.mark.parametrize("route", sorted(_ABSENT), ids=" ".join)
