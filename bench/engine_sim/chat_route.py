@@ -122,7 +122,9 @@ def check_sampled(body: ChatBody | CompletionBody, max_new_tokens: int | None) -
     check_sampling(max_new_tokens, body.temperature, body.top_p)
     if body.min_p is not None and not 0 <= body.min_p <= 1:
         raise RequestRefusedError(f"min_p must be in [0, 1], got {body.min_p}.")
-    if body.top_k is not None and (body.top_k < -1 or body.top_k == 0):
+    # At temperature 0 it isn't looked at.
+    drawn = body.temperature is None or body.temperature > 0
+    if drawn and body.top_k is not None and (body.top_k < -1 or body.top_k == 0):
         raise RequestRefusedError(f"top_k must be -1 (disable) or at least 1, got {body.top_k}.")
     for name in ("frequency_penalty", "presence_penalty"):
         if not -2 <= (penalty := getattr(body, name)) <= 2:

@@ -107,7 +107,7 @@ class ErrorContract(Contract):
             {"max_tokens": -1},
             {"temperature": -1},
             {"top_p": 2},
-            {"top_k": 0},
+            {"top_k": 0, "temperature": 1},
             {"min_p": 2},
             {"frequency_penalty": 3},
             {"presence_penalty": -3},

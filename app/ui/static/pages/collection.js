@@ -37,7 +37,9 @@ export function Collection({ id }) {
         setStore(found);
         setFiles(listed.data);
         setMore(listed.has_more);
-        if (found.file_counts.in_progress) timer = setTimeout(look, POLL_MS);
+        // The two are as they were at moments of their own: either may still be behind.
+        const isBehind = listed.data.some((file) => file.status === "in_progress");
+        if (found.file_counts.in_progress || isBehind) timer = setTimeout(look, POLL_MS);
       } catch (error) {
         if (!left) setProblem(error.message);
       }
