@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import httpx
 import pytest
 from playwright.sync_api import (
     Browser,
@@ -46,6 +47,12 @@ _FLAGS = (
 PHONE = ViewportSize(width=360, height=740)
 DESK = ViewportSize(width=1280, height=900)
 Scheme = Literal["light", "dark"]
+
+
+def break_off_next(engine: SimulatorThread) -> None:
+    """The engine drops the connection of its next answer, which has begun."""
+    fault = {"kind": "drop", "after_chunks": 3}
+    httpx.post(f"{engine.url}/simulator/faults", json=fault, trust_env=False).raise_for_status()
 
 
 @dataclass(kw_only=True)

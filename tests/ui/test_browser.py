@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
 from bench.engine_sim import SimulatorThread
-from tests.ui.conftest import SAMPLES, Visit, visiting
+from tests.ui.conftest import SAMPLES, Visit, break_off_next, visiting
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -125,8 +124,7 @@ def test_an_engine_that_dies_in_the_middle_is_told_in_a_sentence(
 ) -> None:
     page = visit.page
     visit.go("chat")
-    fault = {"kind": "drop", "after_chunks": 3}
-    httpx.post(f"{engine.url}/simulator/faults", json=fault, trust_env=False).raise_for_status()
+    break_off_next(engine)
     visit.ask("What does a dog pay?", tokens=200)
     turn = page.locator("li.turn")
     expect(turn.get_by_role("alert")).to_be_visible()

@@ -5,7 +5,7 @@ import pytest
 from playwright.sync_api import expect
 
 from bench.engine_sim import SimulatorThread
-from tests.ui.conftest import Visit
+from tests.ui.conftest import Visit, break_off_next
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -81,8 +81,7 @@ def test_a_failed_question_is_not_put_into_another_conversation(
 ) -> None:
     page = visit.page
     visit.go("chat")
-    fault = {"kind": "drop", "after_chunks": 3}
-    httpx.post(f"{engine.url}/simulator/faults", json=fault, trust_env=False).raise_for_status()
+    break_off_next(engine)
     visit.ask("What fails?", tokens=LONG)
     expect(page.locator("li.turn").get_by_role("alert")).to_be_visible()
     page.get_by_role("link", name="New conversation", exact=True).click()
